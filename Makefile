@@ -1,0 +1,35 @@
+# What a developer does with this repository. `make` alone lists it.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: help run test lint fmt bench
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-9s %s\n' "$$name" "$$text"; done
+
+run: ## Build and start Toolgate with example tools (ARGS="--listen 127.0.0.1:9000" adds flags)
+	@echo "Building Toolgate in the dev profile: a first build takes about five minutes on two cores, later ones seconds."
+	@cargo build -p toolgate-cli
+	@$(TARGET)/debug/toolgate serve --data $(TARGET)/run-data --examples $(ARGS)
+
+test: ## Install what is missing, then check and test everything; leaves nothing running
+	@scripts/setup
+	@scripts/with-services scripts/test
+
+lint: ## The checks that run nothing: tidy, format, clippy
+	cargo xtask tidy
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+fmt: ## Format the code
+	cargo fmt --all
+
+bench: ## Run every benchmark, in the release profile (its first build takes over ten minutes)
+	@scripts/setup
+	scripts/with-services cargo run --release -p bench -- $(ARGS)
+
+bench-%: ## Run one benchmark: `make bench-search`
+	@scripts/setup
+	scripts/with-services cargo run --release -p bench -- $* $(ARGS)

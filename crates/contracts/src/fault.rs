@@ -1,0 +1,221 @@
+//! Errors: what a call ends with (`ToolError`), and what a request is refused with (`Fault`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Closed: finer reasons go to `details.reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ErrorCode {
+    ValidationError,
+    Timeout,
+    RateLimit,
+    PolicyDenied,
+    AuthRequired,
+    ProviderError,
+    NetworkError,
+    SandboxError,
+    Unknown,
+}
+
+/// How a call failed. Failures are data: they reach the model, which may correct itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolError {
+    pub code: ErrorCode,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The request cannot be read or does not say something possible.
+    Invalid,
+    Unauthenticated,
+    Forbidden,
+    NotFound,
+    Conflict,
+    TooLarge,
+    RateLimited,
+    /// The database or the disk does not let us go on; nothing was changed.
+    Unavailable,
+    /// A bug of ours.
+    Internal,
+}
+
+impl FaultKind {
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Invalid => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::Conflict => 409,
+            Self::TooLarge => 413,
+            Self::RateLimited => 429,
+            Self::Internal => 500,
+            Self::Unavailable => 503,
+        }
+    }
+
+    pub const fn code(self) -> ErrorCode {
+        match self {
+            Self::Invalid | Self::Conflict | Self::TooLarge => ErrorCode::ValidationError,
+            Self::Unauthenticated => ErrorCode::AuthRequired,
+            Self::Forbidden | Self::NotFound => ErrorCode::PolicyDenied,
+            Self::RateLimited => ErrorCode::RateLimit,
+            Self::Unavailable => ErrorCode::ProviderError,
+            Self::Internal => ErrorCode::Unknown,
+        }
+    }
+
+    /// The word after `type: …/errors/` and in `details.reason`.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "permission",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::TooLarge => "too_large",
+            Self::RateLimited => "rate",
+            Self::Unavailable => "unavailable",
+            Self::Internal => "internal",
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Invalid => "The request is not valid",
+            Self::Unauthenticated => "Sign in or send a key",
+            Self::Forbidden => "Not permitted",
+            Self::NotFound => "Not found",
+            Self::Conflict => "In conflict with what is there",
+            Self::TooLarge => "Too large",
+            Self::RateLimited => "Too many requests",
+            Self::Unavailable => "Temporarily unavailable",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// A refused request. What the caller is told and what we log are two fields, so that `{}` cannot leak the inside.
+#[derive(Debug, Clone)]
+pub struct Fault(Box<Inner>);
+
+#[derive(Debug, Clone)]
+struct Inner {
+    kind: FaultKind,
+    told: String,
+    remedy: String,
+    pointer: Option<String>,
+    details: Option<Value>,
+    logged: Option<String>,
+}
+
+impl Fault {
+    pub fn new(kind: FaultKind, told: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let inner = Inner { kind, told: told.into(), remedy: remedy.into(), pointer: None, details: None, logged: None };
+        Self(Box::new(inner))
+    }
+
+    pub fn invalid(told: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(FaultKind::Invalid, told, remedy)
+    }
+
+    pub fn conflict(told: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(FaultKind::Conflict, told, remedy)
+    }
+
+    /// Hidden, foreign and unknown things answer alike.
+    pub fn not_found(what: &str, name: impl fmt::Display) -> Self {
+        let name: String = name.to_string().chars().take(120).flat_map(char::escape_debug).collect();
+        Self::new(FaultKind::NotFound, format!("no {what} `{name}`"), format!("list what there is with `toolgate {what} list`"))
+    }
+
+    pub fn internal(logged: impl fmt::Display) -> Self {
+        let mut fault = Self::new(
+            FaultKind::Internal,
+            "something went wrong inside Toolgate; nothing was changed",
+            "see the server's log, and report it if it happens again",
+        );
+        fault.0.logged = Some(logged.to_string());
+        fault
+    }
+
+    /// Which member of the request is meant, as a JSON Pointer.
+    #[must_use]
+    pub fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.0.pointer = Some(pointer.into());
+        self
+    }
+
+    #[must_use]
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.0.details = Some(details);
+        self
+    }
+
+    #[must_use]
+    pub fn with_log(mut self, logged: impl fmt::Display) -> Self {
+        self.0.logged = Some(logged.to_string());
+        self
+    }
+
+    pub fn kind(&self) -> FaultKind {
+        self.0.kind
+    }
+
+    pub fn told(&self) -> &str {
+        &self.0.told
+    }
+
+    pub fn remedy(&self) -> &str {
+        &self.0.remedy
+    }
+
+    pub fn pointer(&self) -> Option<&str> {
+        self.0.pointer.as_deref()
+    }
+
+    pub fn details(&self) -> Option<&Value> {
+        self.0.details.as_ref()
+    }
+
+    pub fn logged(&self) -> Option<&str> {
+        self.0.logged.as_deref()
+    }
+
+    /// RFC 9457 `application/problem+json`.
+    pub fn problem(&self) -> Value {
+        let Inner { kind, told, remedy, pointer, details, logged: _ } = &*self.0;
+        let mut problem = json!({
+            "type": format!("/docs/errors/{}", kind.reason()),
+            "title": kind.title(),
+            "status": kind.status(),
+            "detail": told,
+            "code": kind.code(),
+            "remedy": remedy,
+        });
+        if let Some(pointer) = pointer {
+            problem["pointer"] = json!(pointer);
+        }
+        if let Some(details) = details {
+            problem["details"] = details.clone();
+        }
+        problem
+    }
+}
+
+impl From<crate::json::Error> for Fault {
+    fn from(error: crate::json::Error) -> Self {
+        let crate::json::Error { pointer, message } = error;
+        let fault = Self::invalid(message, "correct the request and send it again; nothing was changed");
+        if pointer.is_empty() { fault } else { fault.at(pointer) }
+    }
+}

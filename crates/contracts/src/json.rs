@@ -1,0 +1,321 @@
+//! The one strict reader for JSON from outside, and the canonical form of RFC 8785.
+//!
+//! What two readers could read differently is refused here: duplicate keys, integers that a double cannot
+//! hold, keys with a meaning inside `serde_json`. After it, a value and its canonical bytes say the same.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::digest::Digest;
+
+pub const DEPTH_MAX: usize = 64;
+pub const KEYS_MAX: usize = 10_000;
+pub const CALL_BYTES_MAX: usize = 1024 * 1024;
+pub const SCHEMA_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The largest integer that every JSON reader agrees on: 2^53 − 1.
+pub const INTEGER_MAX: u64 = (1 << 53) - 1;
+
+const PRIVATE_PREFIX: &str = "$serde_json::private::";
+
+/// Why a text is not acceptable JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}{}", place(.pointer))]
+pub struct Error {
+    /// JSON Pointer of the innermost value that was being read.
+    pub pointer: String,
+    pub message: String,
+}
+
+fn place(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
+}
+
+/// Reads JSON bytes of at most `bytes_max`.
+pub fn read(bytes: &[u8], bytes_max: usize) -> Result<Value, Error> {
+    if bytes.len() > bytes_max {
+        return Err(Error {
+            pointer: String::new(),
+            message: format!("the document has {} bytes, the limit is {bytes_max}", bytes.len()),
+        });
+    }
+    let mut limits = Limits { path: Vec::new(), keys: 0, refused: None };
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict { limits: &mut limits }.deserialize(&mut deserializer).and_then(|value| {
+        deserializer.end()?;
+        Ok(value)
+    });
+    value.map_err(|error| {
+        let message = limits.refused.take().unwrap_or_else(|| error.to_string());
+        Error { pointer: pointer(&limits.path), message }
+    })
+}
+
+/// Checks a value that came through another parser (YAML) by the same rules.
+pub fn check(value: &Value, bytes_max: usize) -> Result<Value, Error> {
+    let text = serde_json::to_vec(value)
+        .map_err(|error| Error { pointer: String::new(), message: error.to_string() })?;
+    read(&text, bytes_max)
+}
+
+/// Turns a strictly read value into a type; the error names the field.
+pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let pointer = if path == "." { String::new() } else { format!("/{}", path.replace(['.', '['], "/").replace(']', "")) };
+        Error { pointer, message: error.into_inner().to_string() }
+    })
+}
+
+/// The RFC 8785 form.
+pub fn canonical(value: &Value) -> String {
+    // INVARIANT: values hold no NaN, so canonicalisation cannot fail; an empty digest would be caught by every reader.
+    serde_json_canonicalizer::to_string(value).unwrap_or_default()
+}
+
+pub fn digest(value: &Value) -> Digest {
+    Digest::of(canonical(value).as_bytes())
+}
+
+/// Escapes one reference token of a JSON Pointer.
+pub fn escape(token: &str) -> String {
+    token.replace('~', "~0").replace('/', "~1")
+}
+
+/// Drops members that are `null`, which for our own members means the same as absent.
+/// Values under a key in `opaque` (payloads, schemas) are left as they are.
+pub fn drop_nulls(value: &mut Value, opaque: &[&str]) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, member| !member.is_null());
+            for (key, member) in map.iter_mut() {
+                if !opaque.contains(&key.as_str()) {
+                    drop_nulls(member, opaque);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_nulls(item, opaque)),
+        _ => {}
+    }
+}
+
+fn pointer(path: &[String]) -> String {
+    path.iter().fold(String::new(), |mut text, token| {
+        text.push('/');
+        text.push_str(&escape(token));
+        text
+    })
+}
+
+struct Limits {
+    path: Vec<String>,
+    keys: usize,
+    /// The message without serde's line and column, which we replace by a pointer.
+    refused: Option<String>,
+}
+
+impl Limits {
+    fn refuse<E: de::Error>(&mut self, message: String) -> E {
+        let error = E::custom(&message);
+        self.refused = Some(message);
+        error
+    }
+
+    fn enter<E: de::Error>(&mut self, token: String) -> Result<(), E> {
+        self.path.push(token);
+        if self.path.len() > DEPTH_MAX {
+            return Err(self.refuse(format!("nested deeper than {DEPTH_MAX} levels")));
+        }
+        Ok(())
+    }
+}
+
+struct Strict<'a> {
+    limits: &'a mut Limits,
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
+        if value > INTEGER_MAX {
+            return Err(self.limits.refuse(too_large(&value.to_string())));
+        }
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Value, E> {
+        if value.unsigned_abs() > INTEGER_MAX {
+            return Err(self.limits.refuse(too_large(&value.to_string())));
+        }
+        Ok(Value::Number(value.into()))
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the range is checked first")]
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        if value.fract() == 0.0 {
+            // `1.0`, `1` and `-0` are one value in the canonical form, so they are one value here.
+            if value.abs() > INTEGER_MAX as f64 {
+                return Err(self.limits.refuse(too_large(&value.to_string())));
+            }
+            return Ok(Value::Number((value as i64).into()));
+        }
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| self.limits.refuse("a number must be finite".to_owned()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        self.limits.enter(items.len().to_string())?;
+        while let Some(item) = seq.next_element_seed(Strict { limits: self.limits })? {
+            items.push(item);
+            if let Some(last) = self.limits.path.last_mut() {
+                *last = items.len().to_string();
+            }
+        }
+        self.limits.path.pop();
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            self.limits.enter(key.clone())?;
+            self.limits.keys += 1;
+            if self.limits.keys > KEYS_MAX {
+                return Err(self.limits.refuse(format!("more than {KEYS_MAX} object members")));
+            }
+            if key.starts_with(PRIVATE_PREFIX) {
+                return Err(self.limits.refuse(format!("the key `{key}` is reserved")));
+            }
+            if map.contains_key(&key) {
+                return Err(self.limits.refuse(format!("the key `{key}` appears twice")));
+            }
+            let value = access.next_value_seed(Strict { limits: self.limits })?;
+            self.limits.path.pop();
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+fn too_large(number: &str) -> String {
+    format!("the integer {number} is beyond ±{INTEGER_MAX}; send it as a string")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn refuses(text: &str, pointer: &str, message: &str) {
+        let error = read(text.as_bytes(), CALL_BYTES_MAX).expect_err(text);
+        assert_eq!(error.pointer, pointer, "{error}");
+        assert!(error.message.contains(message), "{error}");
+    }
+
+    #[test]
+    fn what_two_readers_could_read_differently_is_refused() {
+        refuses(r#"{"a":{"b":1,"b":2}}"#, "/a/b", "appears twice");
+        refuses(r#"{"a":1,"\u0061":2}"#, "/a", "appears twice");
+        refuses(r#"[0,9007199254740993]"#, "/1", "send it as a string");
+        refuses("-9007199254740992", "", "send it as a string");
+        refuses("18446744073709551616", "", "send it as a string");
+        refuses("1e20", "", "send it as a string");
+        refuses("1e400", "", "out of range");
+        refuses(r#"{"$serde_json::private::Number":"1"}"#, "/$serde_json::private::Number", "reserved");
+        refuses(r#"{"x":{"$serde_json::private::RawValue":"1"}}"#, "/x/$serde_json::private::RawValue", "reserved");
+        refuses(r#"["\ud800"]"#, "/0", "hex escape");
+        refuses("[1] 2", "", "trailing");
+        refuses("{\"a\":1,}", "", "trailing comma");
+    }
+
+    #[test]
+    fn sizes_and_depths_are_bounded() {
+        refuses(&"[".repeat(100_000), &"/0".repeat(65), "nested deeper");
+        let wide = format!("{{{}}}", (0..=KEYS_MAX).map(|key| format!("\"k{key}\":0")).collect::<Vec<_>>().join(","));
+        refuses(&wide, &format!("/k{KEYS_MAX}"), "members");
+        let long = format!("\"{}\"", "x".repeat(CALL_BYTES_MAX));
+        refuses(&long, "", "the limit is");
+        assert!(read(b"\"\xff\"", 99).is_err());
+    }
+
+    #[test]
+    fn equal_canonical_forms_are_equal_values() {
+        for (text, value) in [("1.0", json!(1)), ("-0", json!(0)), ("-0.0", json!(0)), ("1e2", json!(100)), ("0.5", json!(0.5))] {
+            assert_eq!(read(text.as_bytes(), 99).unwrap(), value, "{text}");
+        }
+        assert_eq!(canonical(&json!({"b": 1, "a": [1.5, "é\u{1}"]})), r#"{"a":[1.5,"é\u0001"],"b":1}"#);
+    }
+
+    #[test]
+    fn nulls_of_our_own_members_are_absent() {
+        let mut value = json!({"title": null, "input": {"a": null}, "limits": {"rate": null, "calls": 1}});
+        drop_nulls(&mut value, &["input"]);
+        assert_eq!(value, json!({"input": {"a": null}, "limits": {"calls": 1}}));
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            (-9_007_199_254_740_991_i64..=9_007_199_254_740_991).prop_map(|n| json!(n)),
+            (-1e15..1e15_f64).prop_map(|n| json!(n)),
+            ".{0,12}".prop_map(Value::String),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
+                prop::collection::btree_map(".{0,6}", inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_form_is_a_fixed_point(value in any_json()) {
+            let text = canonical(&value);
+            let again = read(text.as_bytes(), CALL_BYTES_MAX).unwrap();
+            prop_assert_eq!(canonical(&again), text);
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes, CALL_BYTES_MAX);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The words of Toolgate as types: names, ids, definitions, errors, rights, time.
+//!
+//! Invariant: nothing here does I/O, and nothing here knows a database, a socket or a file.
+//! Invariant: bytes from outside become values only through [`json::read`].
+
+pub mod agent;
+pub mod caller;
+pub mod clock;
+pub mod definition;
+pub mod digest;
+pub mod fault;
+pub mod id;
+pub mod json;
+pub mod name;
+pub mod page;
+pub mod permission;
+pub mod runner;
+
+pub use agent::{Agent, AgentState, Limits, Profile, RateLimit, Toolset};
+pub use caller::{Caller, Principal, Source};
+pub use clock::{Clock, Rng, Timestamp};
+pub use definition::Definition;
+pub use digest::Digest;
+pub use fault::{ErrorCode, Fault, FaultKind, ToolError};
+pub use id::{
+    AccountId, AgentId, ApprovalId, CallId, GrantId, Id, KeyId, LeafId, ProfileId, RunId, SessionId, StepId, TenantId,
+    ToolId, UserId, VersionId, WorkspaceId,
+};
+pub use name::{FoldedName, Slug, ToolName, ToolRef};
+pub use page::Page;
+pub use permission::{Permission, Permissions, Role};
+pub use runner::Runner;

@@ -1,0 +1,61 @@
+// The one-time sign-in link, end to end: the real server, a real browser.
+import assert from 'node:assert/strict'
+import { assertFits, DESKTOP, openPage, PHONE, picture } from './browser.mjs'
+import { productTest } from './product.mjs'
+
+const who = (page) => page.getByTestId('who')
+
+async function signIn(page, server) {
+  await page.goto(server.sign_in_url)
+  await who(page).waitFor()
+  assert.equal(new URL(page.url()).pathname, '/')
+  assert.equal(new URL(page.url()).hash, '', 'the token stays in the address')
+}
+
+productTest('the sign-in link says who is signed in, on a desktop and on a phone', async ({ server, browser }) => {
+  const { page, complaints } = await openPage(browser)
+
+  await signIn(page, server)
+
+  assert.match(await who(page).innerText(), /\S+\s+\S+/, 'the name and the tenant')
+  for (const [name, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
+    await assertFits(page, viewport)
+    await picture(page, `signed-in-${name}`)
+  }
+  const response = await page.reload()
+  assert.match(response.headers()['content-security-policy'] ?? '', /default-src/)
+  assert(await who(page).isVisible(), 'a reload keeps the session')
+  assert.deepEqual(complaints, [])
+})
+
+productTest('the sign-in link works once', async ({ server, browser }) => {
+  await signIn((await openPage(browser)).page, server)
+
+  const { page, complaints } = await openPage(browser, PHONE)
+  const redeemed = page.waitForResponse((response) => response.request().method() === 'POST')
+  await page.goto(server.sign_in_url)
+  const status = (await redeemed).status()
+
+  assert(status >= 400 && status < 500, `the second use was answered ${status}`)
+  await assertFits(page, PHONE)
+  await picture(page, 'link-used-twice')
+  await page.goto(server.url)
+  assert.equal(await who(page).count(), 0, 'somebody is signed in')
+  // The browser itself reports a refused request; anything else is ours.
+  const ours = complaints.filter((text) => !text.startsWith('error: Failed to load resource'))
+  assert.deepEqual(ours, [])
+})
+
+productTest('signing out ends the session', async ({ server, browser }) => {
+  const { page, complaints } = await openPage(browser)
+  await signIn(page, server)
+
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await who(page).waitFor({ state: 'detached' })
+
+  await assertFits(page, DESKTOP)
+  await picture(page, 'signed-out')
+  await page.goto(server.url)
+  assert.equal(await who(page).count(), 0, 'the session outlived the sign-out')
+  assert.deepEqual(complaints, [])
+})
