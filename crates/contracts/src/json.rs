@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use serde_path_to_error::Segment;
 
 use crate::digest::Digest;
 
@@ -62,8 +63,12 @@ pub fn check(value: &Value, bytes_max: usize) -> Result<Value, Error> {
 /// Turns a strictly read value into a type; the error names the field.
 pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let pointer = if path == "." { String::new() } else { format!("/{}", path.replace(['.', '['], "/").replace(']', "")) };
+        let tokens = error.path().iter().filter_map(|segment| match segment {
+            Segment::Seq { index } => Some(index.to_string()),
+            Segment::Map { key } => Some(key.clone()),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        });
+        let pointer = pointer(&tokens.collect::<Vec<_>>());
         Error { pointer, message: error.into_inner().to_string() }
     })
 }
@@ -279,6 +284,13 @@ mod tests {
             assert_eq!(read(text.as_bytes(), 99).unwrap(), value, "{text}");
         }
         assert_eq!(canonical(&json!({"b": 1, "a": [1.5, "é\u{1}"]})), r#"{"a":[1.5,"é\u0001"],"b":1}"#);
+    }
+
+    #[test]
+    fn a_pointer_keeps_the_dots_and_slashes_of_keys() {
+        type Deep = std::collections::BTreeMap<String, Vec<u8>>;
+        let error = decode::<Deep>(json!({"a.b/c[0]": [1, "x"]})).unwrap_err();
+        assert_eq!(error.pointer, "/a.b~1c[0]/1");
     }
 
     #[test]

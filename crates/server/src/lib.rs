@@ -1,1 +1,26 @@
-//! placeholder
+//! The server: REST under `/api/v1`, sign-in, health and the console's page, over the registry and the store.
+//!
+//! The command line uses the same router: over HTTP against a server, in process on a local data folder. So a command
+//! and a request can never do different things.
+
+pub mod api;
+mod app;
+mod auth;
+pub mod config;
+mod doctor;
+mod extract;
+mod identity;
+mod pages;
+mod problem;
+mod seal;
+mod serve;
+
+pub use app::{App, CodeTools};
+pub use auth::LocalCaller;
+pub use config::Config;
+pub use serve::{DataFolder, Ready, ServeError, serve};
+
+/// Which tenant a request is about, where the caller may choose.
+pub const TENANT_HEADER: &str = "toolgate-tenant";
+/// The registry's revision that holds what a caller changed.
+pub const REVISION_HEADER: &str = "toolgate-revision";

@@ -1,1 +1,36 @@
-//! placeholder
+//! Where everything is kept: SQLite on one machine, PostgreSQL for many, behind one [`Store`].
+//!
+//! Writing is data: a caller builds a [`Change`], the writer commits many callers' changes in one transaction, and
+//! each is told its own outcome after the commit. Nothing here awaits a caller while a transaction is open.
+//! Invariant: every statement names its tenant as `$1`, or says why it crosses tenants (see [`Scope`]).
+
+pub mod audit;
+mod backend;
+pub mod calls;
+pub mod catalog;
+mod change;
+pub mod credentials;
+pub mod cursor;
+mod error;
+mod guard;
+pub mod lock;
+mod migrate;
+pub mod people;
+pub mod retention;
+mod row;
+mod scope;
+mod sql;
+mod statements;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod url;
+mod value;
+
+pub use change::{Change, Durability, Expect, Outcome};
+pub use error::{Constraint, Error};
+pub use migrate::{MIGRATIONS, Migration, MigrationState};
+pub use row::Row;
+pub use scope::Scope;
+pub use value::Value;
+
+pub use backend::{CONNECTIONS_MAX, Configured, Kind, Options, PATIENCE, QUEUE_CHANGES_MAX, Store};

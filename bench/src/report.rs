@@ -1,0 +1,77 @@
+//! Measuring and reporting: one shape for every benchmark.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Line {
+    bench: &'static str,
+    metric: String,
+    unit: &'static str,
+    value: f64,
+    baseline: Option<f64>,
+    ratio: Option<f64>,
+}
+
+pub struct Report {
+    bench: &'static str,
+    lines: Vec<Line>,
+}
+
+impl Report {
+    pub fn new(bench: &'static str) -> Self {
+        println!("\n{bench}\n{:<64} {:>12} {:>12} {:>8}", "", "value", "baseline", "ratio");
+        Self { bench, lines: Vec::new() }
+    }
+
+    pub fn line(&mut self, metric: impl Into<String>, unit: &'static str, value: f64, baseline: Option<f64>) {
+        let metric = metric.into();
+        let ratio = baseline.filter(|baseline| *baseline > 0.0).map(|baseline| value / baseline);
+        let shown = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.2}"));
+        println!("{:<64} {:>12} {:>12} {:>8}", format!("{metric} [{unit}]"), shown(Some(value)), shown(baseline), shown(ratio));
+        self.lines.push(Line { bench: self.bench, metric, unit, value, baseline, ratio });
+    }
+
+    pub fn finish(self) -> std::io::Result<()> {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+        let folder = target.join("bench");
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(format!("{}.json", self.bench)), serde_json::to_vec_pretty(&self.lines)?)
+    }
+}
+
+/// The median, and what the process spent per operation.
+pub struct Measured {
+    pub median_us: f64,
+    pub p99_us: f64,
+    pub cpu_us: f64,
+}
+
+pub fn of(mut walls: Vec<Duration>, cpu: Duration) -> Measured {
+    walls.sort_unstable();
+    let at = |share: f64| walls.get(((walls.len() as f64 * share) as usize).min(walls.len().saturating_sub(1))).map_or(0.0, micros);
+    Measured { median_us: at(0.5), p99_us: at(0.99), cpu_us: micros(&cpu) / walls.len().max(1) as f64 }
+}
+
+pub fn micros(duration: &Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+/// CPU time of this process, all threads.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+pub fn time<T>(times: usize, mut operation: impl FnMut() -> T) -> Measured {
+    let mut walls = Vec::with_capacity(times);
+    let cpu = cpu_time();
+    for _ in 0..times {
+        let start = Instant::now();
+        std::hint::black_box(operation());
+        walls.push(start.elapsed());
+    }
+    of(walls, cpu_time().saturating_sub(cpu))
+}

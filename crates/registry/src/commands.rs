@@ -1,0 +1,131 @@
+//! The registry as it is changed: one set of commands behind REST, the command line and `manageTools`.
+//!
+//! Every command takes the caller and checks the right itself, so no door can forget it; every change carries its audit
+//! entry and counts the revision, because a change can only be begun with both ([`Registry::begin`]).
+
+mod agents;
+mod lifecycle;
+mod register;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde_json::{Map, Value, json};
+use toolgate_contracts::{Caller, Clock, Fault, FaultKind, Id, Rng, TenantId, Timestamp};
+use toolgate_store::audit::Entry;
+use toolgate_store::{Change, Store};
+
+use crate::floor::Floor;
+use crate::snapshot::Snapshot;
+
+pub use agents::{AgentDraft, FIRST_WORKSPACE, shown};
+pub use lifecycle::Reach;
+pub use register::{Registration, RegistrationAction, Submitted};
+
+/// A tool compiled into the program: its definition as a file, and what its function does whatever the file says.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeTool {
+    pub file: &'static str,
+    pub text: &'static [u8],
+}
+
+/// The functions compiled into the program, and the least that a definition of each must own up to.
+#[derive(Clone, Copy)]
+pub struct Builtins {
+    pub names: &'static [&'static str],
+    pub floor: fn(&str) -> Option<Floor>,
+}
+
+pub struct Registry {
+    store: Store,
+    clock: Clock,
+    rng: Rng,
+    builtins: Builtins,
+    snapshot: ArcSwap<Snapshot>,
+    /// One reader of the catalog at a time; the others wait for its result.
+    loading: tokio::sync::Mutex<()>,
+}
+
+impl Registry {
+    /// Loads the snapshot. The store must be migrated.
+    pub async fn open(store: Store, clock: Clock, rng: Rng, builtins: Builtins) -> Result<Self, Fault> {
+        let snapshot = ArcSwap::from_pointee(Snapshot::build(store.catalog().await?));
+        Ok(Self { store, clock, rng, builtins, snapshot, loading: tokio::sync::Mutex::new(()) })
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn new_id<K>(&self) -> Id<K> {
+        Id::new(&self.clock, &self.rng)
+    }
+
+    /// Loads anew if another replica changed something.
+    pub async fn refresh(&self) -> Result<(), Fault> {
+        let there = self.store.registry_revision().await?;
+        self.at_least(there).await
+    }
+
+    /// Serves no snapshot older than one a caller was promised.
+    pub async fn at_least(&self, revision: i64) -> Result<(), Fault> {
+        if self.snapshot.load().revision >= revision {
+            return Ok(());
+        }
+        let _one = self.loading.lock().await;
+        if self.snapshot.load().revision < revision {
+            let catalog = self.store.catalog().await?;
+            self.snapshot.store(Arc::new(Snapshot::build(catalog)));
+        }
+        Ok(())
+    }
+
+    /// Begins a change of configuration in `tenant`, with its audit entry and its revision.
+    pub fn begin(&self, caller: &Caller, tenant: TenantId, action: &str, object: &str, details: Value) -> Change {
+        let details = match details {
+            Value::Object(details) => details,
+            _ => Map::new(),
+        };
+        let mut change = Change::new(tenant);
+        change.audit(&Entry {
+            id: self.new_id(),
+            at: self.now(),
+            tenant,
+            actor: caller.principal.to_string(),
+            action: action.to_owned(),
+            object: object.to_owned(),
+            details,
+        });
+        change.count_revision();
+        change
+    }
+
+    /// Commits a change and shows it to everyone here at once; answers the revision that has it.
+    pub async fn finish(&self, change: Change) -> Result<i64, Fault> {
+        let outcome = self.store.commit(change).await?;
+        let revision = outcome.revision().unwrap_or_default();
+        self.at_least(revision).await?;
+        Ok(revision)
+    }
+}
+
+/// A right that only the operator has, in words that say what a tenant can do instead.
+fn operator_only(what: &str, instead: &str) -> Fault {
+    Fault::new(FaultKind::Forbidden, format!("{what} is for the operator"), instead)
+}
+
+fn no_details() -> Value {
+    json!({})
+}

@@ -1,0 +1,251 @@
+//! Agents, profiles and assignments.
+
+use serde_json::json;
+use toolgate_contracts::agent::{AgentSpec, StoredProfile};
+use toolgate_contracts::{Agent, AgentState, Caller, Fault, Permission, Profile, Slug, ToolName, UserId, WorkspaceId};
+use toolgate_store::catalog::{Assignment, StoredAgent};
+
+use super::{Registry, no_details};
+use crate::snapshot::TenantRegistry;
+
+/// The workspace every tenant begins with.
+pub const FIRST_WORKSPACE: &str = "main";
+
+/// What is written of an agent, with who will answer for it.
+#[derive(Clone, Debug)]
+pub struct AgentDraft {
+    pub spec: AgentSpec,
+    pub state: AgentState,
+}
+
+impl Registry {
+    /// Creates the agent of that name, or replaces its definition.
+    pub async fn put_agent(&self, caller: &Caller, draft: AgentDraft) -> Result<(Agent, i64), Fault> {
+        caller.require(&Permission::AGENTS_MANAGE)?;
+        let AgentDraft { spec, state } = draft;
+        let snapshot = self.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let existing = registry.agent(spec.name.as_str());
+        if let Some(existing) = existing {
+            self.require_management(caller, existing).await?;
+        }
+        self.check_references(registry, &spec)?;
+        let profile = match &spec.profile {
+            Some(name) => Some(registry.profile(name.as_str()).ok_or_else(|| Fault::not_found("profile", name).at("/profile"))?.id),
+            None => None,
+        };
+        let workspace = self.workspace(caller, spec.workspace.as_ref(), existing.map(|agent| agent.workspace)).await?;
+        let agent = StoredAgent {
+            tenant: caller.tenant,
+            id: existing.map_or_else(|| self.new_id(), |agent| agent.id),
+            workspace,
+            owner: existing.map_or_else(|| caller.user(), |agent| agent.owner),
+            profile,
+            spec,
+            state,
+            revision: existing.map_or(1, |agent| agent.revision + 1),
+        };
+        let action = if existing.is_some() { "agent.update" } else { "agent.create" };
+        let details = json!({"id": agent.id, "revision": agent.revision});
+        let mut change = self.begin(caller, caller.tenant, action, agent.spec.name.as_str(), details);
+        change.upsert_agent(&agent, self.now());
+        let revision = self.finish(change).await?;
+        Ok((shown(&agent, registry), revision))
+    }
+
+    pub async fn delete_agent(&self, caller: &Caller, name: &str) -> Result<i64, Fault> {
+        caller.require(&Permission::AGENTS_MANAGE)?;
+        let snapshot = self.snapshot();
+        let agent = snapshot.tenant(caller.tenant)?.agent(name).ok_or_else(|| Fault::not_found("agent", name))?;
+        self.require_management(caller, agent).await?;
+        let mut change = self.begin(caller, caller.tenant, "agent.delete", agent.spec.name.as_str(), no_details());
+        change.delete_agent(agent.id);
+        self.finish(change).await
+    }
+
+    pub async fn put_profile(&self, caller: &Caller, profile: Profile) -> Result<(StoredProfile, i64), Fault> {
+        caller.require(&Permission::LIMITS_EDIT)?;
+        check_amounts(&profile)?;
+        let snapshot = self.snapshot();
+        let existing = snapshot.tenant(caller.tenant)?.profile(profile.name.as_str());
+        let id = existing.map_or_else(|| self.new_id(), |stored| stored.id);
+        let revision = existing.map_or(1, |stored| stored.revision + 1);
+        let action = if existing.is_some() { "profile.update" } else { "profile.create" };
+        let details = serde_json::to_value(&profile).unwrap_or_default();
+        let mut change = self.begin(caller, caller.tenant, action, profile.name.as_str(), details);
+        change.upsert_profile(id, &profile, revision, self.now());
+        let registry_revision = self.finish(change).await?;
+        Ok((StoredProfile { id, profile, revision }, registry_revision))
+    }
+
+    pub async fn delete_profile(&self, caller: &Caller, name: &str) -> Result<i64, Fault> {
+        caller.require(&Permission::LIMITS_EDIT)?;
+        let snapshot = self.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let stored = registry.profile(name).ok_or_else(|| Fault::not_found("profile", name))?;
+        let of_agent = registry.agents.values().find(|agent| agent.profile == Some(stored.id)).map(|agent| agent.spec.name.to_string());
+        let of_assignment = || {
+            let row = registry.assignments.iter().find(|row| row.profile == Some(stored.id))?;
+            registry.agents.get(&row.agent).map(|agent| agent.spec.name.to_string())
+        };
+        if let Some(agent) = of_agent.or_else(of_assignment) {
+            return Err(Fault::conflict(format!("the profile `{name}` is used by agent `{agent}`"), "take it away there first"));
+        }
+        let mut change = self.begin(caller, caller.tenant, "profile.delete", stored.profile.name.as_str(), no_details());
+        change.delete_profile(stored.id);
+        self.finish(change).await
+    }
+
+    pub async fn assign(&self, caller: &Caller, agent: &str, tool: &ToolName, profile: Option<&str>) -> Result<i64, Fault> {
+        caller.require(&Permission::TOOLS_ASSIGN)?;
+        let snapshot = self.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let agent = registry.agent(agent).ok_or_else(|| Fault::not_found("agent", agent))?;
+        let tool = self.manageable(&snapshot, caller, tool)?;
+        let profile = match profile {
+            Some(name) => Some(registry.profile(name).ok_or_else(|| Fault::not_found("profile", name))?),
+            None => None,
+        };
+        let details = json!({"agent": agent.spec.name, "profile": profile.map(|stored| &stored.profile.name)});
+        let mut change = self.begin(caller, caller.tenant, "tool.assign", tool.tool.name.as_str(), details);
+        change.upsert_assignment(&Assignment {
+            tenant: caller.tenant,
+            agent: agent.id,
+            tool: tool.tool.id,
+            profile: profile.map(|stored| stored.id),
+            created_by: caller.principal.to_string(),
+            created_at: self.now(),
+        });
+        self.finish(change).await
+    }
+
+    pub async fn revoke(&self, caller: &Caller, agent: &str, tool: &ToolName) -> Result<i64, Fault> {
+        caller.require(&Permission::TOOLS_ASSIGN)?;
+        let snapshot = self.snapshot();
+        let agent = snapshot.tenant(caller.tenant)?.agent(agent).ok_or_else(|| Fault::not_found("agent", agent))?;
+        let tool = self.manageable(&snapshot, caller, tool)?;
+        let assigned = snapshot.tenant(caller.tenant)?.assignments.iter().any(|row| row.agent == agent.id && row.tool == tool.tool.id);
+        if !assigned {
+            return Err(Fault::not_found("assignment", format!("{} of {}", tool.tool.name, agent.spec.name)));
+        }
+        let mut change = self.begin(caller, caller.tenant, "tool.revoke", tool.tool.name.as_str(), json!({"agent": agent.spec.name}));
+        change.delete_assignment(agent.id, tool.tool.id);
+        self.finish(change).await
+    }
+
+    /// Who may manage an agent also decides who sees its calls (coverage row 0.16).
+    pub async fn may_manage(&self, caller: &Caller, agent: &StoredAgent) -> Result<bool, Fault> {
+        if caller.may(&Permission::MEMBERS_MANAGE) {
+            return Ok(true);
+        }
+        let Some(user) = caller.user() else { return Ok(false) };
+        if agent.owner == Some(user) {
+            return Ok(true);
+        }
+        Ok(caller.may(&Permission::AGENTS_MANAGE) && self.is_member(caller, user, agent.workspace).await?)
+    }
+
+    async fn require_management(&self, caller: &Caller, agent: &StoredAgent) -> Result<(), Fault> {
+        if self.may_manage(caller, agent).await? { Ok(()) } else { Err(Fault::not_found("agent", &agent.spec.name)) }
+    }
+
+    async fn is_member(&self, caller: &Caller, user: UserId, workspace: WorkspaceId) -> Result<bool, Fault> {
+        let Some(user) = self.store().user(caller.tenant, &user.to_string()).await? else { return Ok(false) };
+        let workspaces = self.store().workspaces(caller.tenant).await?;
+        Ok(workspaces.iter().any(|known| known.id == workspace && user.workspaces.contains(&known.slug)))
+    }
+
+    async fn workspace(&self, caller: &Caller, wanted: Option<&Slug>, current: Option<WorkspaceId>) -> Result<WorkspaceId, Fault> {
+        let workspaces = self.store().workspaces(caller.tenant).await?;
+        let named = |slug: &str| workspaces.iter().find(|workspace| workspace.slug.as_str() == slug).map(|workspace| workspace.id);
+        match (wanted, current) {
+            (Some(slug), _) => named(slug.as_str()).ok_or_else(|| Fault::not_found("workspace", slug).at("/workspace")),
+            (None, Some(current)) => Ok(current),
+            (None, None) => named(FIRST_WORKSPACE).or_else(|| workspaces.first().map(|first| first.id)).ok_or_else(|| Fault::not_found("workspace", FIRST_WORKSPACE)),
+        }
+    }
+
+    fn check_references(&self, registry: &TenantRegistry, spec: &AgentSpec) -> Result<(), Fault> {
+        let today = self.now().day();
+        for (index, entry) in spec.custom_tools.iter().enumerate() {
+            let known = entry.parse::<toolgate_contracts::ToolRef>().ok().is_some_and(|reference| registry.resolve(&reference, &today).is_some());
+            if !known {
+                return Err(Fault::not_found("tool", entry).at(format!("/custom_tools/{index}")));
+            }
+        }
+        for (index, group) in spec.tool_groups.iter().enumerate() {
+            let known = registry.groups().any(|row| row.group == *group) || registry.tools().any(|tool| registry.group_has(group, tool));
+            if !known {
+                return Err(Fault::not_found("tool group", group).at(format!("/tool_groups/{index}")));
+            }
+        }
+        if spec.version != 1 {
+            return Err(Fault::invalid(format!("agent files of version {} are not known", spec.version), "write `version: 1`").at("/version"));
+        }
+        Ok(())
+    }
+}
+
+/// An agent as it is shown.
+pub fn shown(agent: &StoredAgent, registry: &TenantRegistry) -> Agent {
+    let AgentSpec {
+        version,
+        name,
+        title,
+        description,
+        workspace: _,
+        model,
+        model_params,
+        instructions,
+        toolset,
+        tool_groups,
+        custom_tools,
+        skills,
+        profile: _,
+        limits,
+    } = agent.spec.clone();
+    let profile = agent.profile.and_then(|id| registry.profiles.get(&id)).map(|stored| stored.profile.name.clone());
+    Agent {
+        version,
+        id: agent.id,
+        name,
+        title,
+        description,
+        owner: agent.owner,
+        workspace: agent.workspace,
+        model,
+        model_params,
+        instructions,
+        toolset,
+        tool_groups,
+        custom_tools,
+        skills,
+        profile,
+        limits: limits.effective(),
+        state: agent.state,
+        revision: agent.revision,
+    }
+}
+
+fn check_amounts(profile: &Profile) -> Result<(), Fault> {
+    let amounts = [
+        ("max_cost_per_call", &profile.max_cost_per_call),
+        ("max_cost_per_run", &profile.max_cost_per_run),
+        ("max_cost_per_day", &profile.max_cost_per_day),
+    ];
+    for (field, amount) in amounts {
+        if let Some(amount) = amount {
+            let (whole, fraction) = amount.split_once('.').unwrap_or((amount, "0"));
+            let digits = |text: &str| !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+            if !digits(whole) || !digits(fraction) {
+                return Err(Fault::invalid(format!("`{amount}` is not an amount"), "write a decimal number as a string, as in \"0.25\"").at(format!("/{field}")));
+            }
+        }
+    }
+    if let Some(limit) = profile.rate_limit
+        && (limit.count == 0 || limit.per_s == 0)
+    {
+        return Err(Fault::invalid("a rate of zero lets nothing through", "give a count and a number of seconds of at least 1").at("/rate_limit"));
+    }
+    Ok(())
+}

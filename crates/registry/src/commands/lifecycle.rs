@@ -1,0 +1,173 @@
+//! Switching tools on and off, deprecating, blocking, overriding and deleting them.
+
+use serde_json::json;
+use toolgate_contracts::definition::{Origin, ToolState};
+use toolgate_contracts::{Caller, Fault, Permission, TenantId, ToolName, ToolRef};
+use toolgate_store::catalog::{Guarded, Lifecycle};
+
+use super::{Registry, no_details, operator_only};
+use crate::patch::Patch;
+use crate::snapshot::TenantTool;
+
+/// For whom a switch is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    ThisTenant,
+    /// A row of the system tenant: holds wherever a tenant has not said otherwise.
+    Everyone,
+}
+
+impl Registry {
+    pub async fn set_enabled(&self, caller: &Caller, name: &ToolName, enabled: bool, reach: Reach) -> Result<i64, Fault> {
+        let tenant = match reach {
+            Reach::ThisTenant => {
+                caller.require(&Permission::TOOLS_OVERRIDE)?;
+                caller.tenant
+            }
+            Reach::Everyone => {
+                caller.require(&Permission::TENANTS_MANAGE)?;
+                TenantId::SYSTEM
+            }
+        };
+        let snapshot = self.snapshot();
+        let tool = self.manageable(&snapshot, caller, name)?;
+        let action = if enabled { "tool.enable" } else { "tool.disable" };
+        let mut change = self.begin(caller, tenant, action, tool.tool.name.as_str(), no_details());
+        change.set_enabled(tool.tool.id, enabled, &caller.principal.to_string(), self.now());
+        self.finish(change).await
+    }
+
+    /// Sets the state of one version, or of all when the reference names none.
+    pub async fn set_lifecycle(&self, caller: &Caller, reference: &ToolRef, lifecycle: &Lifecycle) -> Result<i64, Fault> {
+        let snapshot = self.snapshot();
+        let tool = self.manageable(&snapshot, caller, &reference.name)?;
+        self.require_ownership(caller, tool, &Permission::TOOLS_TENANT_UPDATE, "changing a shared tool's state", "switch it off for your tenant with `toolgate tool disable`")?;
+        check_lifecycle(lifecycle)?;
+        let versions: Vec<_> = match &reference.version {
+            Some(wanted) => vec![tool.tool.version(wanted).ok_or_else(|| Fault::not_found("tool", reference))?],
+            None => tool.tool.versions.iter().collect(),
+        };
+        let action = match lifecycle.state {
+            ToolState::Active => "tool.activate",
+            ToolState::Deprecated => "tool.deprecate",
+            ToolState::Blocked => "tool.block",
+        };
+        let names: Vec<_> = versions.iter().map(|version| version.version.to_string()).collect();
+        let details = json!({"versions": names, "message": lifecycle.message});
+        let mut change = self.begin(caller, tool.tool.tenant, action, tool.tool.name.as_str(), details);
+        for version in versions {
+            change.set_lifecycle(version.id, lifecycle);
+        }
+        self.finish(change).await
+    }
+
+    /// Replaces the tenant's override of a shared tool; an empty patch clears it.
+    pub async fn set_override(&self, caller: &Caller, name: &ToolName, patch: &Patch) -> Result<i64, Fault> {
+        caller.require(&Permission::TOOLS_OVERRIDE)?;
+        let snapshot = self.snapshot();
+        let tool = self.manageable(&snapshot, caller, name)?;
+        if tool.tool.tenant == caller.tenant {
+            return Err(Fault::invalid(
+                format!("`{}` is this tenant's own tool, so there is nothing to override", tool.tool.name),
+                "register a new version of it with `toolgate tool register`",
+            ));
+        }
+        let version = tool.tool.current().ok_or_else(|| Fault::not_found("tool", name))?;
+        patch.check(&version.definition)?;
+        if let Some(wanted) = &patch.name {
+            let today = self.now().day();
+            let taken = snapshot.tenant(caller.tenant)?.find(wanted, &today).is_some_and(|(found, _)| found.tool.id != tool.tool.id);
+            if taken {
+                return Err(Fault::conflict(format!("the name `{wanted}` is taken, or looks like one that is"), "choose another name").at("/name"));
+            }
+        }
+        let value = serde_json::to_value(patch).unwrap_or_default();
+        let action = if patch.is_empty() { "tool.override.clear" } else { "tool.override.set" };
+        let mut change = self.begin(caller, caller.tenant, action, tool.tool.name.as_str(), json!({"patch": value}));
+        change.set_patch(tool.tool.id, &value, &caller.principal.to_string(), self.now());
+        self.finish(change).await
+    }
+
+    /// Deletes a tenant's own tool. Refused while an agent, a composition or a recorded call names it.
+    pub async fn delete_tool(&self, caller: &Caller, name: &ToolName) -> Result<i64, Fault> {
+        let snapshot = self.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let tool = self.manageable(&snapshot, caller, name)?;
+        if tool.tool.origin == Origin::Code {
+            return Err(Fault::conflict(
+                format!("`{}` is part of Toolgate and cannot be deleted", tool.tool.name),
+                "switch it off with `toolgate tool disable`",
+            ));
+        }
+        self.require_ownership(caller, tool, &Permission::TOOLS_TENANT_DELETE, "deleting a shared tool", "switch it off for your tenant with `toolgate tool disable`")?;
+        let agents: Vec<_> = registry
+            .assignments
+            .iter()
+            .filter(|row| row.tool == tool.tool.id)
+            .filter_map(|row| registry.agents.get(&row.agent))
+            .map(|agent| agent.spec.name.to_string())
+            .collect();
+        if !agents.is_empty() {
+            return Err(in_use(&tool.tool.name, &format!("assigned to {}", agents.join(", ")), "revoke the assignments first with `toolgate tool revoke`"));
+        }
+        if let Some(user) = registry.tools().find(|other| other.uses(&tool.tool.name)) {
+            return Err(in_use(&tool.tool.name, &format!("a step of `{}`", user.tool.name), "change or delete that composition first"));
+        }
+        let mut change = self.begin(caller, tool.tool.tenant, "tool.delete", tool.tool.name.as_str(), no_details());
+        change.delete_tool(tool.tool.id);
+        self.finish(change).await.map_err(|fault| {
+            if fault.logged().is_some_and(|logged| logged.contains("foreign_key") || logged.contains("calls")) {
+                in_use(&tool.tool.name, "named by recorded calls", "block it with `toolgate tool block`, or let retention remove the calls first")
+            } else {
+                fault
+            }
+        })
+    }
+
+    /// A tool the caller may administer, whatever its state.
+    pub(super) fn manageable<'s>(&self, snapshot: &'s crate::Snapshot, caller: &Caller, name: &ToolName) -> Result<&'s TenantTool, Fault> {
+        caller.require(&Permission::TOOLS_READ)?;
+        let registry = snapshot.tenant(caller.tenant)?;
+        let found = registry.find(name, &self.now().day()).map(|(tool, _)| tool);
+        let elsewhere = |tool: &&TenantTool| tool.switch != crate::snapshot::Switch::OtherTenants || caller.is_operator();
+        found.filter(elsewhere).ok_or_else(|| Fault::not_found("tool", name))
+    }
+
+    pub(super) fn require_ownership(&self, caller: &Caller, tool: &TenantTool, right: &Permission, what: &str, instead: &str) -> Result<(), Fault> {
+        if tool.tool.tenant == caller.tenant {
+            return caller.require(right);
+        }
+        if caller.is_operator() { Ok(()) } else { Err(operator_only(what, instead)) }
+    }
+
+    /// Keeps the guarded columns of `tools` true after a version was added.
+    pub(super) fn guarded(definition: &toolgate_contracts::Definition) -> Guarded {
+        Guarded::from(definition)
+    }
+}
+
+impl TenantTool {
+    /// Whether a version of this tool has the other as a step.
+    fn uses(&self, other: &ToolName) -> bool {
+        self.tool.versions.iter().any(|version| match &version.definition.runner {
+            toolgate_contracts::Runner::Composition(composition) => {
+                composition.steps.iter().any(|step| step.tool.split('@').next().is_some_and(|name| toolgate_contracts::FoldedName::of(name) == other.folded()))
+            }
+            _ => false,
+        })
+    }
+}
+
+fn in_use(name: &ToolName, by: &str, remedy: &str) -> Fault {
+    Fault::conflict(format!("`{name}` cannot be deleted: it is {by}"), remedy)
+}
+
+fn check_lifecycle(lifecycle: &Lifecycle) -> Result<(), Fault> {
+    if let Some(day) = &lifecycle.remove_by {
+        let legal = format!("{day}T00:00:00Z").parse::<toolgate_contracts::Timestamp>().is_ok();
+        if !legal {
+            return Err(Fault::invalid(format!("`{day}` is not a day"), "write it as YYYY-MM-DD").at("/remove_by"));
+        }
+    }
+    Ok(())
+}

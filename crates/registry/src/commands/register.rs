@@ -1,0 +1,314 @@
+//! Registering a tool: what a file would change, and, when told to, the change.
+
+use serde::Serialize;
+use serde_json::json;
+use toolgate_contracts::definition::{Origin, Visibility};
+use toolgate_contracts::{Caller, Definition, Fault, Permission, Runner, TenantId, ToolId, ToolRef, VersionId};
+use toolgate_store::Change;
+use toolgate_store::catalog::{self, Guarded, Lifecycle};
+use utoipa::ToSchema;
+
+use super::{Builtins, CodeTool, Registry, operator_only};
+use crate::diff::{self, Difference, DifferenceClass};
+use crate::finding::{Finding, Severity};
+use crate::floor::{Floor, Known};
+use crate::lint;
+use crate::snapshot::{Snapshot, TenantRegistry, TenantTool};
+use crate::tool_md::{self, Authored};
+
+/// A definition as it arrives.
+#[derive(Clone, Debug)]
+pub enum Submitted {
+    ToolMd(Vec<u8>),
+    Json(Vec<u8>),
+}
+
+impl Submitted {
+    pub fn parse(&self) -> Result<Authored, Vec<Finding>> {
+        match self {
+            Self::ToolMd(text) => tool_md::parse(text),
+            Self::Json(bytes) => tool_md::parse_json(bytes),
+        }
+    }
+
+    /// As it was written, so that nothing of it is lost.
+    fn source(&self) -> Option<String> {
+        let (Self::ToolMd(text) | Self::Json(text)) = self;
+        String::from_utf8(text.clone()).ok()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RegistrationAction {
+    Create,
+    Update,
+    Unchanged,
+}
+
+/// What registering a definition does, or would do.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Registration {
+    pub name: String,
+    pub action: RegistrationAction,
+    /// The newest version before.
+    pub current: Option<String>,
+    pub version: String,
+    pub difference: Difference,
+    /// Warnings and notes; errors refuse the registration.
+    pub findings: Vec<Finding>,
+    pub applied: bool,
+    /// The registry's revision that has it.
+    pub revision: Option<i64>,
+}
+
+impl Registry {
+    /// Checks a definition and says what registering it would change; writes only with `apply`.
+    pub async fn register(&self, caller: &Caller, submitted: &Submitted, apply: bool) -> Result<Registration, Fault> {
+        let Authored { definition, lines, notes, .. } = submitted.parse().map_err(refused)?;
+        let snapshot = self.snapshot();
+        let existing = self.own_tool(&snapshot, caller, &definition)?;
+        require_right(caller, &definition, existing.is_some())?;
+        let mut findings = self.judge(&snapshot, caller.tenant, &definition, lint::check)?;
+        let mut refusals = self.judge(&snapshot, caller.tenant, &definition, |definition, context| lint::refusals(definition, context.known))?;
+        if !refusals.is_empty() {
+            lines.locate(&mut refusals);
+            return Err(refused(refusals));
+        }
+        findings.extend(notes);
+        lines.locate(&mut findings);
+        let mut plan = plan(&definition, existing, findings)?;
+        if plan.action == RegistrationAction::Unchanged || !apply {
+            return Ok(plan);
+        }
+        let details = json!({
+            "version": plan.version, "class": plan.difference.class, "definition_digest": definition.definition_digest(),
+        });
+        let mut change = self.begin(caller, caller.tenant, "tool.register", definition.name.as_str(), details);
+        let tool = existing.map(|tool| tool.tool.id);
+        let by = caller.principal.to_string();
+        self.publish(&mut change, tool, Origin::Tenant, definition, &plan.version, submitted.source(), &by)?;
+        plan.revision = Some(self.finish(change).await?);
+        plan.applied = true;
+        Ok(plan)
+    }
+
+    /// Everything that is wrong or could be better with a definition, among the tools it would live with.
+    pub fn test(&self, caller: &Caller, submitted: &Submitted) -> Result<Vec<Finding>, Fault> {
+        caller.require(&Permission::TOOLS_READ)?;
+        let Authored { definition, lines, notes, .. } = match submitted.parse() {
+            Ok(authored) => authored,
+            Err(findings) => return Ok(findings),
+        };
+        let mut findings = self.judge(&self.snapshot(), caller.tenant, &definition, lint::check)?;
+        findings.extend(notes);
+        lines.locate(&mut findings);
+        Ok(findings)
+    }
+
+    /// Brings the tools compiled into the program into the system tenant. A new version is published; a published one
+    /// never changes, so a definition that changed without a new version is reported and not taken.
+    pub async fn publish_code_tools(&self, tools: &[CodeTool]) -> Result<(), Fault> {
+        let snapshot = self.snapshot();
+        let mut change = Change::new(TenantId::SYSTEM);
+        for CodeTool { file, text } in tools {
+            let authored = tool_md::parse(text).map_err(|findings| {
+                Fault::internal(format!("{file}: {}", findings.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("; ")))
+            })?;
+            let definition = authored.definition;
+            let version = definition.version.clone().ok_or_else(|| Fault::internal(format!("{file}: no version")))?;
+            let existing = snapshot.tenant(TenantId::SYSTEM)?.find(&definition.name, "").map(|(tool, _)| tool);
+            match existing.and_then(|tool| tool.tool.version(&version)) {
+                Some(known) if known.definition_digest == definition.definition_digest() => {}
+                Some(_) => tracing::error!(tool = %definition.name, %version, "changed without a new version; the published definition stays"),
+                None => {
+                    let source = String::from_utf8(text.to_vec()).ok();
+                    self.publish(&mut change, existing.map(|tool| tool.tool.id), Origin::Code, definition, &version.to_string(), source, "system")?;
+                }
+            }
+        }
+        if change.is_empty() {
+            return Ok(());
+        }
+        change.count_revision();
+        self.finish(change).await.map(drop)
+    }
+
+    fn publish(
+        &self,
+        change: &mut Change,
+        tool: Option<ToolId>,
+        origin: Origin,
+        mut definition: Definition,
+        version: &str,
+        source: Option<String>,
+        by: &str,
+    ) -> Result<(), Fault> {
+        let at = self.now();
+        let version: semver::Version = version.parse().map_err(Fault::internal)?;
+        definition.version = Some(version.clone());
+        let guarded = Guarded::from(&definition);
+        let id = tool.unwrap_or_else(|| self.new_id());
+        if tool.is_none() {
+            change.insert_tool(&catalog::Tool { tenant: change.tenant(), id, name: definition.name.clone(), origin, created_at: at }, guarded);
+        } else {
+            change.guard_tool(id, guarded);
+        }
+        change.delete_aliases(id);
+        for alias in &definition.aliases {
+            let row = catalog::Alias {
+                tenant: change.tenant(),
+                name: alias.name.clone(),
+                tool: id,
+                remove_by: alias.remove_by.clone(),
+                visibility: alias.visibility.unwrap_or(Visibility::External),
+            };
+            change.insert_alias(&row, at);
+        }
+        change.insert_version(&catalog::Version {
+            tenant: change.tenant(),
+            id: self.new_id::<toolgate_contracts::id::VersionKind>() as VersionId,
+            tool: id,
+            version,
+            definition_digest: definition.definition_digest(),
+            behaviour_digest: definition.behaviour_digest(),
+            definition,
+            source,
+            lifecycle: Lifecycle::ACTIVE,
+            published_by: by.to_owned(),
+            created_at: at,
+        });
+        Ok(())
+    }
+
+    /// The caller's own tool of that name; a shared one of the same name is in the way.
+    fn own_tool<'s>(&self, snapshot: &'s Snapshot, caller: &Caller, definition: &Definition) -> Result<Option<&'s TenantTool>, Fault> {
+        let today = self.now().day();
+        let Some((tool, alias)) = snapshot.tenant(caller.tenant)?.find(&definition.name, &today) else { return Ok(None) };
+        let same = alias.is_none() && tool.tool.tenant == caller.tenant && tool.tool.origin != Origin::Code && tool.tool.name == definition.name;
+        if same {
+            return Ok(Some(tool));
+        }
+        Err(Fault::conflict(
+            format!("the name `{}` is taken by `{}`, or looks like it", definition.name, tool.tool.name),
+            "choose another name; a shared tool can be adjusted with `toolgate tool override`",
+        )
+        .at("/name"))
+    }
+
+    /// Judges a definition among the tools of a tenant.
+    fn judge(
+        &self,
+        snapshot: &Snapshot,
+        tenant: TenantId,
+        definition: &Definition,
+        judge: impl FnOnce(&Definition, &lint::Context<'_>) -> Vec<Finding>,
+    ) -> Result<Vec<Finding>, Fault> {
+        let registry = snapshot.tenant(tenant)?;
+        let today = self.now().day();
+        let names = registry.tools().map(|tool| tool.tool.name.to_string()).collect();
+        let known = KnownHere { registry, builtins: self.builtins, today: &today };
+        let context = lint::Context { origin: Origin::Tenant, names: &names, today: Some(&today), known: Some(&known) };
+        Ok(judge(definition, &context))
+    }
+}
+
+/// What a definition may call: functions of the program, and tools of the tenant.
+struct KnownHere<'a> {
+    registry: &'a TenantRegistry,
+    builtins: Builtins,
+    today: &'a str,
+}
+
+impl Known for KnownHere<'_> {
+    fn function(&self, name: &str) -> Option<Floor> {
+        (self.builtins.floor)(name)
+    }
+
+    fn functions(&self) -> Vec<&str> {
+        self.builtins.names.to_vec()
+    }
+
+    fn tool(&self, reference: &ToolRef) -> Option<&Definition> {
+        let (tool, _) = self.registry.find(&reference.name, self.today)?;
+        let version = match &reference.version {
+            Some(wanted) => tool.tool.version(wanted)?,
+            None => tool.tool.current()?,
+        };
+        Some(&version.definition)
+    }
+}
+
+/// Who may define what (`contracts.md` §15).
+fn require_right(caller: &Caller, definition: &Definition, exists: bool) -> Result<(), Fault> {
+    caller.require(if exists { &Permission::TOOLS_TENANT_UPDATE } else { &Permission::TOOLS_TENANT_CREATE })?;
+    match &definition.runner {
+        Runner::Builtin(_) => Err(operator_only(
+            "the runner `builtin`, which names a function compiled into Toolgate, is not for registered tools; defining one",
+            "choose another runner, for example `http`, `python` or `external`",
+        )),
+        Runner::Wasm(_) => caller.require(&Permission::PLUGINS_INSTALL),
+        Runner::Mcp(_) => caller.require(&Permission::UPSTREAMS_EDIT),
+        _ => Ok(()),
+    }
+}
+
+fn plan(definition: &Definition, existing: Option<&TenantTool>, findings: Vec<Finding>) -> Result<Registration, Fault> {
+    let newest = existing.and_then(|tool| tool.tool.newest());
+    let Some(newest) = newest else {
+        let version = definition.version.clone().unwrap_or(semver::Version::new(1, 0, 0));
+        return Ok(Registration {
+            name: definition.name.to_string(),
+            action: RegistrationAction::Create,
+            current: None,
+            version: version.to_string(),
+            difference: Difference::default(),
+            findings,
+            applied: false,
+            revision: None,
+        });
+    };
+    let difference = diff::compare(&newest.definition, definition);
+    let unchanged = newest.definition_digest == definition.definition_digest();
+    let counted = diff::next_version(&newest.version, difference.class);
+    let version = match &definition.version {
+        _ if unchanged => newest.version.clone(),
+        None => counted,
+        Some(wanted) if *wanted > newest.version => wanted.clone(),
+        Some(wanted) if *wanted == newest.version => {
+            return Err(Fault::conflict(
+                format!("`{}@{wanted}` is published and cannot change", definition.name),
+                format!("leave `version` out, or write `{counted}`"),
+            )
+            .at("/version"));
+        }
+        Some(wanted) => {
+            return Err(Fault::conflict(
+                format!("version {wanted} of `{}` is lower than the newest, {}", definition.name, newest.version),
+                format!("leave `version` out, or write `{counted}`"),
+            )
+            .at("/version"));
+        }
+    };
+    let action = if unchanged { RegistrationAction::Unchanged } else { RegistrationAction::Update };
+    let difference = if unchanged { Difference { class: DifferenceClass::None, ..Difference::default() } } else { difference };
+    Ok(Registration {
+        name: definition.name.to_string(),
+        action,
+        current: Some(newest.version.to_string()),
+        version: version.to_string(),
+        difference,
+        findings,
+        applied: false,
+        revision: None,
+    })
+}
+
+fn refused(findings: Vec<Finding>) -> Fault {
+    let count = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
+    let first = findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
+    let told = if count > 1 { format!("the definition has {count} errors; the first: {first}") } else { format!("the definition is refused: {first}") };
+    let pointer = findings.first().map(|finding| finding.pointer.clone()).unwrap_or_default();
+    let remedy = findings.first().map(|finding| finding.fix.clone()).unwrap_or_default();
+    Fault::invalid(told, remedy).at(pointer).with_details(json!({"reason": "schema", "findings": findings}))
+}

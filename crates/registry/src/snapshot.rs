@@ -1,0 +1,392 @@
+//! One immutable picture of the registry, and the one function that everything reads names through.
+//!
+//! Three layers meet here: code-defined tools and the operator's own (rows of the system tenant, global), a tenant's
+//! overrides on them, and what a tenant made itself. Invariant: no I/O, so listing, searching and calling cannot differ.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use toolgate_contracts::agent::StoredProfile;
+use toolgate_contracts::definition::{Origin, ToolState, Visibility};
+use toolgate_contracts::{
+    AgentId, Definition, Digest, Fault, FoldedName, ProfileId, TenantId, Timestamp, ToolId, ToolName, ToolRef, VersionId,
+};
+use toolgate_store::catalog::{Assignment, Catalog, GroupMember, Lifecycle, StoredAgent};
+use toolgate_store::people::Tenant;
+
+use crate::patch::Patch;
+use crate::render::{self, Form, Rendered};
+use crate::search::{Entry as SearchEntry, Index, Kind};
+use crate::tool_md::{self, Originals};
+
+/// A tool with all its versions, newest first.
+#[derive(Debug)]
+pub struct Tool {
+    pub id: ToolId,
+    pub tenant: TenantId,
+    pub name: ToolName,
+    pub origin: Origin,
+    pub created_at: Timestamp,
+    pub versions: Vec<Arc<Version>>,
+}
+
+#[derive(Debug)]
+pub struct Version {
+    pub id: VersionId,
+    pub version: semver::Version,
+    pub definition: Arc<Definition>,
+    pub source: Option<String>,
+    pub definition_digest: Digest,
+    pub behaviour_digest: Digest,
+    pub lifecycle: Lifecycle,
+    pub published_by: String,
+    pub created_at: Timestamp,
+    /// Made when first asked for; a version never changes.
+    renderings: [OnceLock<Rendered>; Form::ALL.len()],
+}
+
+impl Version {
+    fn rendered(&self, form: Form) -> Rendered {
+        let render = || render::one(&self.definition, form, &self.originals());
+        match Form::ALL.iter().position(|known| *known == form).and_then(|index| self.renderings.get(index)) {
+            Some(kept) => kept.get_or_init(render).clone(),
+            None => render(),
+        }
+    }
+
+    /// The schemas as their author wrote them.
+    fn originals(&self) -> Originals {
+        let source = self.source.as_deref().unwrap_or_default().as_bytes();
+        let parsed = if source.starts_with(b"{") { tool_md::parse_json(source) } else { tool_md::parse(source) };
+        parsed.map(|authored| authored.originals).unwrap_or_default()
+    }
+}
+
+impl Tool {
+    /// What a bare name means: the highest active version, else the highest deprecated, else the highest blocked.
+    /// Pre-releases count only when named.
+    pub fn current(&self) -> Option<&Arc<Version>> {
+        let released = || self.versions.iter().filter(|version| version.version.pre.is_empty());
+        let in_state = |state| released().find(|version| version.lifecycle.state == state);
+        in_state(ToolState::Active).or_else(|| in_state(ToolState::Deprecated)).or_else(|| in_state(ToolState::Blocked))
+    }
+
+    pub fn version(&self, wanted: &semver::Version) -> Option<&Arc<Version>> {
+        self.versions.iter().find(|version| version.version == *wanted)
+    }
+
+    /// The highest version there is, which the next one must exceed.
+    pub fn newest(&self) -> Option<&Arc<Version>> {
+        self.versions.first()
+    }
+}
+
+/// Whether a tenant has switched a tool on or off, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    On,
+    /// A system tool that must be enabled first.
+    NotEnabled,
+    Disabled,
+    /// The definition names the tenants it is for, and this is none of them.
+    OtherTenants,
+}
+
+/// A tool as one tenant has it.
+#[derive(Debug)]
+pub struct TenantTool {
+    pub tool: Arc<Tool>,
+    /// Canonical, or what the tenant renamed it to.
+    pub name: ToolName,
+    pub switch: Switch,
+    pub patch: Patch,
+}
+
+/// A tool at one version, with the tenant's override applied: what runs, what is listed, what a grant binds.
+#[derive(Clone, Debug)]
+pub struct ResolvedTool {
+    pub tool: Arc<Tool>,
+    pub name: ToolName,
+    pub version: Arc<Version>,
+    pub definition: Arc<Definition>,
+    pub definition_digest: Digest,
+    pub behaviour_digest: Digest,
+    pub switch: Switch,
+    pub overridden: bool,
+    /// Set when it was asked for under an old name.
+    pub alias: Option<AliasUse>,
+}
+
+impl ResolvedTool {
+    pub fn state(&self) -> ToolState {
+        self.version.lifecycle.state
+    }
+
+    /// The definition as one reader wants it.
+    pub fn rendered(&self, form: Form) -> Rendered {
+        if self.overridden { render::one(&self.definition, form, &self.version.originals()) } else { self.version.rendered(form) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AliasUse {
+    pub name: ToolName,
+    pub remove_by: Option<String>,
+    pub visibility: Visibility,
+}
+
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    pub revision: i64,
+    tenants: HashMap<TenantId, Arc<TenantRegistry>>,
+}
+
+impl Snapshot {
+    pub fn build(catalog: Catalog) -> Self {
+        let Catalog { revision, tenants, tools, versions, overrides, aliases, groups, agents, profiles, assignments } = catalog;
+        let mut versions_of: HashMap<ToolId, Vec<Arc<Version>>> = HashMap::new();
+        for row in versions {
+            versions_of.entry(row.tool).or_default().push(Arc::new(Version {
+                id: row.id,
+                version: row.version,
+                definition: Arc::new(row.definition),
+                source: row.source,
+                definition_digest: row.definition_digest,
+                behaviour_digest: row.behaviour_digest,
+                lifecycle: row.lifecycle,
+                published_by: row.published_by,
+                created_at: row.created_at,
+                renderings: std::array::from_fn(|_| OnceLock::new()),
+            }));
+        }
+        let tools: Vec<Arc<Tool>> = tools
+            .into_iter()
+            .map(|row| {
+                let mut versions = versions_of.remove(&row.id).unwrap_or_default();
+                versions.sort_by(|left, right| right.version.cmp(&left.version));
+                Arc::new(Tool { id: row.id, tenant: row.tenant, name: row.name, origin: row.origin, created_at: row.created_at, versions })
+            })
+            .collect();
+        let shared = Arc::new(Shared { tools, overrides, aliases, groups });
+        let mut built = HashMap::with_capacity(tenants.len());
+        for tenant in tenants {
+            let id = tenant.id;
+            built.insert(
+                id,
+                TenantRegistry {
+                    shared: Arc::clone(&shared),
+                    tenant,
+                    agents: agents.iter().filter(|agent| agent.tenant == id).cloned().map(|agent| (agent.id, agent)).collect(),
+                    profiles: profiles.iter().filter(|(of, _)| *of == id).map(|(_, profile)| (profile.id, profile.clone())).collect(),
+                    assignments: assignments.iter().filter(|assignment| assignment.tenant == id).cloned().collect(),
+                    names: OnceLock::new(),
+                    index: OnceLock::new(),
+                },
+            );
+        }
+        Self { revision, tenants: built.into_iter().map(|(id, registry)| (id, Arc::new(registry))).collect() }
+    }
+
+    pub fn tenant(&self, tenant: TenantId) -> Result<&Arc<TenantRegistry>, Fault> {
+        self.tenants.get(&tenant).ok_or_else(|| Fault::not_found("tenant", tenant))
+    }
+
+    pub fn tenants(&self) -> impl Iterator<Item = &Arc<TenantRegistry>> {
+        self.tenants.values()
+    }
+
+    pub fn tenant_by_slug(&self, slug: &str) -> Result<&Arc<TenantRegistry>, Fault> {
+        self.tenants.values().find(|registry| registry.tenant.slug.as_str() == slug).ok_or_else(|| Fault::not_found("tenant", slug))
+    }
+}
+
+/// What all tenants share; each makes its own names of it when first asked.
+#[derive(Debug)]
+struct Shared {
+    tools: Vec<Arc<Tool>>,
+    overrides: Vec<toolgate_store::catalog::Override>,
+    aliases: Vec<toolgate_store::catalog::Alias>,
+    groups: Vec<GroupMember>,
+}
+
+#[derive(Debug)]
+pub struct TenantRegistry {
+    pub tenant: Tenant,
+    pub agents: HashMap<AgentId, StoredAgent>,
+    pub profiles: HashMap<ProfileId, StoredProfile>,
+    pub assignments: Vec<Assignment>,
+    shared: Arc<Shared>,
+    names: OnceLock<Names>,
+    index: OnceLock<Index>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    /// By folded name; sorted, so that every list is.
+    tools: BTreeMap<FoldedName, TenantTool>,
+    aliases: HashMap<FoldedName, (FoldedName, AliasUse)>,
+    wire: HashMap<String, FoldedName>,
+}
+
+impl TenantRegistry {
+    fn names(&self) -> &Names {
+        self.names.get_or_init(|| {
+            let own = self.tenant.id;
+            let mut names = Names::default();
+            // The tenant's own rows last: where a later shipped tool takes a name the tenant already had, the tenant's stays.
+            for layer in [TenantId::SYSTEM, own] {
+                for tool in self.shared.tools.iter().filter(|tool| tool.tenant == layer) {
+                    let overrides = self.shared.overrides.iter().filter(|row| row.tool == tool.id && (row.tenant == own || row.tenant == TenantId::SYSTEM));
+                    let (for_all, ours): (Vec<_>, Vec<_>) = overrides.partition(|row| row.tenant == TenantId::SYSTEM && own != TenantId::SYSTEM);
+                    let enabled = ours.iter().chain(&for_all).find_map(|row| row.enabled);
+                    let patch = ours.iter().chain(&for_all).fold(Patch::default(), |patch, row| patch.and(Patch::read(&row.patch)));
+                    let name = patch.name.clone().unwrap_or_else(|| tool.name.clone());
+                    let switch = switch_of(tool, enabled, &self.tenant);
+                    names.tools.insert(tool.name.folded(), TenantTool { tool: Arc::clone(tool), name, switch, patch });
+                }
+            }
+            for layer in [TenantId::SYSTEM, own] {
+                for row in self.shared.aliases.iter().filter(|row| row.tenant == layer) {
+                    let target = self.shared.tools.iter().find(|tool| tool.id == row.tool).map(|tool| tool.name.folded());
+                    let Some(target) = target.filter(|target| names.tools.contains_key(target)) else { continue };
+                    let alias = AliasUse { name: row.name.clone(), remove_by: row.remove_by.clone(), visibility: row.visibility };
+                    names.aliases.insert(row.name.folded(), (target, alias));
+                }
+            }
+            for (folded, tool) in &names.tools {
+                names.wire.insert(tool.name.wire(), folded.clone());
+            }
+            names
+        })
+    }
+
+    /// Every tool the tenant could have, switched on or not, in the order of names.
+    pub fn tools(&self) -> impl Iterator<Item = &TenantTool> {
+        self.names().tools.values()
+    }
+
+    pub fn tool_by_id(&self, id: ToolId) -> Option<&TenantTool> {
+        self.tools().find(|tool| tool.tool.id == id)
+    }
+
+    /// The one way from a name to a tool: exact or folded name, the tenant's rename, or an old name that still works.
+    pub fn find(&self, name: &ToolName, today: &str) -> Option<(&TenantTool, Option<AliasUse>)> {
+        let names = self.names();
+        let folded = name.folded();
+        if let Some(tool) = names.tools.get(&folded) {
+            return Some((tool, None));
+        }
+        if let Some((target, alias)) = names.aliases.get(&folded) {
+            let expired = alias.remove_by.as_deref().is_some_and(|day| day < today);
+            return if expired { None } else { names.tools.get(target).map(|tool| (tool, Some(alias.clone()))) };
+        }
+        names.tools.values().find(|tool| tool.name.folded() == folded).map(|tool| (tool, None))
+    }
+
+    /// Resolves a reference; whether a caller may see and call it is decided by [`crate::toolset`].
+    pub fn resolve(&self, reference: &ToolRef, today: &str) -> Option<ResolvedTool> {
+        let (tool, alias) = self.find(&reference.name, today)?;
+        let version = match &reference.version {
+            Some(wanted) => tool.tool.version(wanted)?,
+            None => tool.tool.current()?,
+        };
+        Some(tool.at(version, alias))
+    }
+
+    /// The way back from a provider's wire name.
+    pub fn by_wire_name(&self, wire: &str) -> Option<&TenantTool> {
+        let names = self.names();
+        names.wire.get(wire).and_then(|folded| names.tools.get(folded))
+    }
+
+    /// What a tool group stands for: tools that name the group, and the rows that extend it.
+    pub fn group_has(&self, group: &str, tool: &TenantTool) -> bool {
+        let declared = tool.tool.current().is_some_and(|version| version.definition.group.as_deref() == Some(group));
+        let folded = tool.tool.name.folded();
+        declared
+            || self.shared.groups.iter().any(|row| {
+                (row.tenant == self.tenant.id || row.tenant == TenantId::SYSTEM) && row.group == group && row.tool_folded == folded.as_str()
+            })
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = &GroupMember> {
+        self.shared.groups.iter().filter(|row| row.tenant == self.tenant.id || row.tenant == TenantId::SYSTEM)
+    }
+
+    pub fn agent(&self, id_or_name: &str) -> Option<&StoredAgent> {
+        let by_id = id_or_name.parse::<AgentId>().ok().and_then(|id| self.agents.get(&id));
+        by_id.or_else(|| self.agents.values().find(|agent| agent.spec.name.as_str() == id_or_name))
+    }
+
+    pub fn profile(&self, id_or_name: &str) -> Option<&StoredProfile> {
+        let by_id = id_or_name.parse::<ProfileId>().ok().and_then(|id| self.profiles.get(&id));
+        by_id.or_else(|| self.profiles.values().find(|stored| stored.profile.name.as_str() == id_or_name))
+    }
+
+    /// Search over tools and agents; results are filtered by what the caller may see.
+    pub fn index(&self) -> &Index {
+        self.index.get_or_init(|| {
+            let tools = self.tools().filter_map(|tool| {
+                let definition = &tool.tool.current()?.definition;
+                let aliases = self.names().aliases.values().filter(|(target, _)| *target == tool.tool.name.folded());
+                Some(SearchEntry {
+                    kind: Kind::Tool,
+                    name: tool.name.to_string(),
+                    title: tool.patch.title.clone().or_else(|| definition.title.clone()).unwrap_or_default(),
+                    description: definition.description.clone(),
+                    tags: definition.tags.clone(),
+                    category: definition.effective_category().to_owned(),
+                    aliases: aliases.map(|(_, alias)| alias.name.to_string()).collect(),
+                })
+            });
+            let agents = self.agents.values().map(|agent| SearchEntry {
+                kind: Kind::Agent,
+                name: agent.spec.name.to_string(),
+                title: agent.spec.title.clone().unwrap_or_default(),
+                description: agent.spec.description.clone().unwrap_or_default(),
+                tags: Vec::new(),
+                category: "agent".to_owned(),
+                aliases: Vec::new(),
+            });
+            Index::build(tools.chain(agents).collect())
+        })
+    }
+}
+
+impl TenantTool {
+    pub fn at(&self, version: &Arc<Version>, alias: Option<AliasUse>) -> ResolvedTool {
+        let overridden = !self.patch.is_empty();
+        let definition =
+            if overridden { Arc::new(self.patch.apply(&version.definition)) } else { Arc::clone(&version.definition) };
+        let (definition_digest, behaviour_digest) = if overridden {
+            (definition.definition_digest(), definition.behaviour_digest())
+        } else {
+            (version.definition_digest, version.behaviour_digest)
+        };
+        ResolvedTool {
+            tool: Arc::clone(&self.tool),
+            name: self.name.clone(),
+            version: Arc::clone(version),
+            definition,
+            definition_digest,
+            behaviour_digest,
+            switch: self.switch,
+            overridden,
+            alias,
+        }
+    }
+}
+
+fn switch_of(tool: &Tool, enabled: Option<bool>, tenant: &Tenant) -> Switch {
+    let Some(version) = tool.current().or_else(|| tool.newest()) else { return Switch::Disabled };
+    let definition = &version.definition;
+    if !definition.tenants.is_empty() && !definition.tenants.contains(&tenant.slug) {
+        return Switch::OtherTenants;
+    }
+    match enabled {
+        Some(true) => Switch::On,
+        Some(false) => Switch::Disabled,
+        None if definition.opt_in => Switch::NotEnabled,
+        None => Switch::On,
+    }
+}

@@ -1,0 +1,230 @@
+//! Which tools a caller has: one function for listing, search, MCP, the agent loop and the call itself.
+//!
+//! `toolset = (assigned ∪ custom ∪ groups ∪ user-facing when open) ∩ visible ∩ permitted ∩ the run's enabled tools`.
+//! Silence denies: a caller without `tools.read` has an empty set.
+
+use std::fmt;
+
+use toolgate_contracts::agent::{Limits, SideEffects, Toolset};
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::definition::{EgressClass, ToolState, Visibility};
+use toolgate_contracts::{AgentState, Caller, Fault, FaultKind, FoldedName, Permission, Profile, Slug, ToolRef};
+use toolgate_store::catalog::StoredAgent;
+
+use crate::snapshot::{ResolvedTool, Switch, TenantRegistry, TenantTool};
+
+/// Why a tool is in the set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Member {
+    Assigned { profile: Option<Slug> },
+    Custom,
+    Group(String),
+    /// The agent's tool set is open, and the tool is user-facing.
+    Open,
+    /// No agent acts: a person or a key has every user-facing tool they are permitted.
+    UserFacing,
+}
+
+/// Why a tool is not in the set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outside {
+    NoToolRights,
+    OtherTenants,
+    NotEnabled,
+    Disabled,
+    Internal,
+    MissingPermission(Permission),
+    NotAssigned,
+    /// An open set holds no `write` unless the tenant opens it or it is assigned.
+    WriteNotAssigned,
+    DeniedByProfile(Slug),
+    NotEnabledInRun,
+    AboveCeiling(SideEffects),
+    Frozen,
+}
+
+pub type Standing = Result<Member, Outside>;
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Assigned { profile: None } => f.write_str("assigned"),
+            Self::Assigned { profile: Some(profile) } => write!(f, "assigned with profile {profile}"),
+            Self::Custom => f.write_str("in custom_tools"),
+            Self::Group(group) => write!(f, "in tool group {group}"),
+            Self::Open => f.write_str("open tool set"),
+            Self::UserFacing => f.write_str("user-facing"),
+        }
+    }
+}
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoToolRights => f.write_str("the caller lacks tools.read"),
+            Self::OtherTenants => f.write_str("made for other tenants"),
+            Self::NotEnabled => f.write_str("hidden until enabled (toolgate tool enable)"),
+            Self::Disabled => f.write_str("disabled in this tenant"),
+            Self::Internal => f.write_str("internal: never offered outside"),
+            Self::MissingPermission(permission) => write!(f, "needs the permission {permission}"),
+            Self::NotAssigned => f.write_str("not assigned (toolgate tool assign)"),
+            Self::WriteNotAssigned => f.write_str("class write must be assigned (toolgate tool assign)"),
+            Self::DeniedByProfile(profile) => write!(f, "left out by profile {profile}"),
+            Self::NotEnabledInRun => f.write_str("not in enabled_tools"),
+            Self::AboveCeiling(ceiling) => write!(f, "above the side-effect ceiling {ceiling}"),
+            Self::Frozen => f.write_str("the agent is frozen"),
+        }
+    }
+}
+
+/// Whose tools are asked for. A key made for an agent acts as that agent.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub registry: &'a TenantRegistry,
+    pub caller: &'a Caller,
+    pub agent: Option<&'a StoredAgent>,
+    pub run: Option<&'a Limits>,
+    /// The calendar day, against which old names run out.
+    pub today: &'a str,
+}
+
+impl<'a> View<'a> {
+    /// The view of a caller as they come, an agent's key included. An agent that is gone has no tools.
+    pub fn of(registry: &'a TenantRegistry, caller: &'a Caller, today: &'a str) -> Result<Self, Fault> {
+        let agent = match caller.agent {
+            None => None,
+            Some(id) => Some(registry.agents.get(&id).ok_or_else(|| {
+                Fault::new(FaultKind::Forbidden, "the agent of this key was deleted", "make a key for another agent")
+            })?),
+        };
+        Ok(Self { registry, caller, agent, run: None, today })
+    }
+
+    /// Whether the tool, in its present version, is in the set, and why.
+    pub fn standing(&self, tool: &ResolvedTool) -> Standing {
+        let definition = &tool.definition;
+        if !self.caller.may(&Permission::TOOLS_READ) {
+            return Err(Outside::NoToolRights);
+        }
+        match tool.switch {
+            Switch::On => {}
+            Switch::NotEnabled => return Err(Outside::NotEnabled),
+            Switch::Disabled => return Err(Outside::Disabled),
+            Switch::OtherTenants => return Err(Outside::OtherTenants),
+        }
+        let old_name_hidden = tool.alias.as_ref().is_some_and(|alias| alias.visibility == Visibility::Internal);
+        if self.is_outside() && (definition.effective_visibility() == Visibility::Internal || old_name_hidden) {
+            return Err(Outside::Internal);
+        }
+        if let Some(permission) = definition.required_permission.as_ref().filter(|permission| !self.caller.may(permission)) {
+            return Err(Outside::MissingPermission(permission.clone()));
+        }
+        let member = match self.agent {
+            None => Member::UserFacing,
+            Some(agent) => self.agent_has(agent, tool)?,
+        };
+        if let Some(limits) = self.run {
+            within(limits, tool)?;
+        }
+        Ok(member)
+    }
+
+    fn agent_has(&self, agent: &StoredAgent, tool: &ResolvedTool) -> Standing {
+        if agent.state == AgentState::Frozen {
+            return Err(Outside::Frozen);
+        }
+        let names = |list: &[String]| names_tool(list, tool);
+        let assignment = self.registry.assignments.iter().find(|row| row.agent == agent.id && row.tool == tool.tool.id);
+        let group = || {
+            let tenant_tool = self.registry.tool_by_id(tool.tool.id)?;
+            agent.spec.tool_groups.iter().find(|group| self.registry.group_has(group, tenant_tool))
+        };
+        let profile_of = |id| self.registry.profiles.get(id).map(|stored| &stored.profile);
+        let member = if let Some(assignment) = assignment {
+            let profile = assignment.profile.as_ref().and_then(profile_of);
+            admitted(profile, tool)?;
+            Member::Assigned { profile: profile.map(|profile| profile.name.clone()) }
+        } else if names(&agent.spec.custom_tools) {
+            Member::Custom
+        } else if let Some(group) = group() {
+            Member::Group(group.clone())
+        } else if agent.spec.toolset == Toolset::Open {
+            if tool.definition.class() == EgressClass::Write && !self.registry.tenant.open_write {
+                return Err(Outside::WriteNotAssigned);
+            }
+            Member::Open
+        } else {
+            return Err(Outside::NotAssigned);
+        };
+        admitted(agent.profile.as_ref().and_then(profile_of), tool)?;
+        within(&agent.spec.limits, tool)?;
+        Ok(member)
+    }
+
+    /// Whoever comes with a key is outside; a browser session and the local folder are inside.
+    fn is_outside(&self) -> bool {
+        matches!(self.caller.credential, Credential::ApiKey(_))
+    }
+
+    /// The set, in the order of names: what a call would not refuse for rights. Blocked versions are refused for certain.
+    pub fn tools(&self) -> impl Iterator<Item = (ResolvedTool, Member)> + use<'a> {
+        let view = *self;
+        view.candidates().filter_map(move |tool| view.standing(&tool).ok().map(|member| (tool, member)))
+    }
+
+    /// Every tool of the tenant with its standing, for `agent show --tools --why`.
+    pub fn explain(&self) -> impl Iterator<Item = (ResolvedTool, Standing)> + use<'a> {
+        let view = *self;
+        view.candidates().map(move |tool| {
+            let standing = view.standing(&tool);
+            (tool, standing)
+        })
+    }
+
+    fn candidates(self) -> impl Iterator<Item = ResolvedTool> + use<'a> {
+        self.registry.tools().filter_map(|tool: &TenantTool| Some(tool.at(tool.tool.current()?, None))).filter(|tool| tool.state() != ToolState::Blocked)
+    }
+
+    /// Resolves what a caller wrote. Unknown, hidden and not permitted look alike; a blocked version is found, and
+    /// refused when it is called.
+    pub fn resolve(&self, reference: &ToolRef) -> Result<(ResolvedTool, Member), Fault> {
+        let not_found = || Fault::not_found("tool", reference);
+        let tool = self.registry.resolve(reference, self.today).ok_or_else(not_found)?;
+        let member = self.standing(&tool).map_err(|_| not_found())?;
+        Ok((tool, member))
+    }
+}
+
+fn admitted(profile: Option<&Profile>, tool: &ResolvedTool) -> Result<(), Outside> {
+    match profile {
+        Some(profile) if !profile.admits(tool.tool.name.as_str(), tool.definition.class()) => {
+            Err(Outside::DeniedByProfile(profile.name.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn within(limits: &Limits, tool: &ResolvedTool) -> Result<(), Outside> {
+    if limits.enabled_tools.as_ref().is_some_and(|enabled| !names_tool(enabled, tool)) {
+        return Err(Outside::NotEnabledInRun);
+    }
+    let effects = match tool.definition.side_effects() {
+        "writes" => SideEffects::Writes,
+        "reads" => SideEffects::Reads,
+        _ => SideEffects::None,
+    };
+    match limits.side_effects {
+        Some(ceiling) if effects > ceiling => Err(Outside::AboveCeiling(ceiling)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a list of `name` or `name@version` names this tool.
+fn names_tool(list: &[String], tool: &ResolvedTool) -> bool {
+    let (canonical, shown) = (tool.tool.name.folded(), tool.name.folded());
+    list.iter().any(|entry| {
+        let (name, version) = entry.split_once('@').map_or((entry.as_str(), None), |(name, version)| (name, Some(version)));
+        let folded = FoldedName::of(name);
+        (folded == canonical || folded == shown) && version.is_none_or(|version| version == tool.version.version.to_string())
+    })
+}

@@ -1,0 +1,63 @@
+// Redeems the one-time link in the address, then shows who is signed in and what they may call.
+const part = (id) => document.getElementById(id)
+
+async function api(method, path, body) {
+  const headers = body === undefined ? {} : { 'content-type': 'application/json' }
+  const response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) })
+  const text = await response.text()
+  const answer = text === '' ? {} : JSON.parse(text)
+  if (!response.ok) throw new Error(`${answer.detail ?? response.status}. ${answer.remedy ?? ''}`)
+  return answer
+}
+
+function say(text, trouble = false) {
+  part('status').textContent = text
+  part('status').classList.toggle('trouble', trouble)
+}
+
+function element(tag, className, text) {
+  const made = document.createElement(tag)
+  made.className = className
+  made.textContent = text
+  return made
+}
+
+const CLASS_WORDS = { none: 'stays inside', read_only: 'reads outside', write: 'changes things outside' }
+
+function toolRow(tool) {
+  const row = element('div', 'row', '')
+  row.append(element('span', 'name', tool.title), element('code', 'quiet', `${tool.name}@${tool.version}`))
+  row.append(element('span', 'badge', CLASS_WORDS[tool.egress_class]))
+  if (tool.requires_approval) row.append(element('span', 'badge asks', 'asks a person'))
+  const item = document.createElement('li')
+  item.append(row, element('p', '', tool.description))
+  return item
+}
+
+async function show() {
+  const { me } = await api('GET', '/api/v1/session')
+  part('signed-in').hidden = part('who').hidden = part('sign-out').hidden = !me
+  part('signed-out').hidden = Boolean(me)
+  if (!me) return
+  part('who').textContent = `${me.name} in ${me.tenant}`
+  const { items } = await api('GET', '/api/v1/tools?limit=100')
+  part('tools').replaceChildren(...items.map(toolRow))
+  if (items.length === 0) part('tools').append(element('li', 'quiet', 'No tools yet. Register one with: toolgate tool register --file TOOL.md --apply'))
+}
+
+part('sign-out').addEventListener('click', async () => {
+  await api('POST', '/api/v1/sign-out', {})
+  say('')
+  await show()
+})
+
+const token = new URLSearchParams(location.hash.slice(1)).get('sign-in')
+// The token leaves the address and the history before anything else happens.
+if (token) history.replaceState(null, '', '/')
+try {
+  if (token) await api('POST', '/api/v1/sign-in', { token })
+  say('')
+} catch (error) {
+  say(error.message, true)
+}
+await show().catch((error) => say(error.message, true))

@@ -1,0 +1,99 @@
+//! Every route, in one place. Those of [`behind_the_door`] have a caller; the few of [`in_front`] have none.
+
+mod agents;
+mod keys;
+mod people;
+mod profiles;
+mod search;
+mod session;
+mod system;
+mod tool_views;
+mod tools;
+
+use axum::extract::DefaultBodyLimit;
+use axum::{Router, middleware};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::auth;
+use crate::extract::BODY_BYTES_MAX;
+use crate::problem::Problem;
+
+#[derive(OpenApi)]
+#[openapi(info(title = "Toolgate", description = "The gate between agents, people and their tools.", license(name = "Apache-2.0")))]
+struct Document;
+
+pub fn router(app: &App) -> Router {
+    let (router, document) = in_front().merge(behind_the_door(app)).split_for_parts();
+    router
+        .route("/openapi.json", axum::routing::get(move || std::future::ready(axum::Json(document.clone()))))
+        .route("/api/{*rest}", axum::routing::any(no_route))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(app.clone())
+}
+
+/// The OpenAPI document of every route.
+pub fn document() -> utoipa::openapi::OpenApi {
+    in_front().merge(api()).split_for_parts().1
+}
+
+fn in_front() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(system::healthz))
+        .routes(routes!(system::readyz))
+        .routes(routes!(session::sign_in))
+        .routes(routes!(session::session))
+}
+
+fn behind_the_door(app: &App) -> OpenApiRouter<App> {
+    api().route_layer(middleware::from_fn_with_state(app.clone(), auth::identify))
+}
+
+fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(session::me))
+        .routes(routes!(session::sign_out))
+        .routes(routes!(tools::list, tools::register))
+        .routes(routes!(tools::lint))
+        .routes(routes!(tools::show, tools::delete))
+        .routes(routes!(tools::versions))
+        .routes(routes!(tools::diff))
+        .routes(routes!(tools::set_enabled))
+        .routes(routes!(tools::set_state))
+        .routes(routes!(tools::set_override, tools::clear_override))
+        .routes(routes!(search::search))
+        .routes(routes!(search::categories))
+        .routes(routes!(agents::list, agents::create))
+        .routes(routes!(agents::show, agents::replace, agents::delete))
+        .routes(routes!(agents::set_state))
+        .routes(routes!(agents::tools))
+        .routes(routes!(agents::assign, agents::revoke))
+        .routes(routes!(agents::assignments))
+        .routes(routes!(profiles::list, profiles::create))
+        .routes(routes!(profiles::show, profiles::replace, profiles::delete))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(people::list_tenants, people::create_tenant))
+        .routes(routes!(people::edit_tenant))
+        .routes(routes!(people::list_workspaces, people::create_workspace))
+        .routes(routes!(people::list_users, people::create_user))
+        .routes(routes!(people::show_user, people::edit_user))
+        .routes(routes!(people::sign_in_link))
+        .routes(routes!(people::erase_person))
+        .routes(routes!(system::retention))
+        .routes(routes!(system::config))
+        .routes(routes!(system::doctor))
+        .routes(routes!(system::database))
+        .routes(routes!(system::backup))
+}
+
+async fn no_route(uri: axum::http::Uri) -> Problem {
+    toolgate_contracts::Fault::new(
+        toolgate_contracts::FaultKind::NotFound,
+        format!("there is no route `{}` with this method", uri.path()),
+        "see `/openapi.json` for all routes",
+    )
+    .into()
+}

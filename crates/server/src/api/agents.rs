@@ -1,0 +1,192 @@
+//! Agents, the tools they have and why, and assignments.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolgate_contracts::agent::AgentSpec;
+use toolgate_contracts::definition::EgressClass;
+use toolgate_contracts::{Agent, AgentState, Caller, Fault, Page, Permission, Slug, Timestamp, ToolId, ToolName};
+use toolgate_registry::commands::{AgentDraft, shown};
+use toolgate_registry::toolset::View;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::app::App;
+use crate::extract::{Body, By, Changed, Query};
+use crate::problem::Problem;
+
+/// Agents in the order of names.
+#[utoipa::path(get, path = "/api/v1/agents", tag = "agents", responses((status = 200, body = Page<Agent>)))]
+pub async fn list(State(app): State<App>, By(caller): By) -> Result<Json<Page<Agent>>, Problem> {
+    caller.require(&Permission::AGENTS_READ)?;
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let mut agents: Vec<_> = registry.agents.values().map(|agent| shown(agent, registry)).collect();
+    agents.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(Json(Page::whole(agents)))
+}
+
+/// Creates an agent.
+#[utoipa::path(post, path = "/api/v1/agents", tag = "agents", request_body = AgentSpec, responses((status = 200, body = Agent), (status = 409)))]
+pub async fn create(State(app): State<App>, By(caller): By, Body(spec): Body<AgentSpec>) -> Result<Changed<Agent>, Problem> {
+    if app.registry.snapshot().tenant(caller.tenant)?.agent(spec.name.as_str()).is_some() {
+        return Err(Fault::conflict(format!("there is an agent `{}` already", spec.name), "choose another name, or replace it with `toolgate agent update`").at("/name").into());
+    }
+    let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state: AgentState::Active }).await?;
+    Ok(Changed(agent, revision))
+}
+
+#[utoipa::path(get, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), responses((status = 200, body = Agent), (status = 404)))]
+pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<Agent>, Problem> {
+    caller.require(&Permission::AGENTS_READ)?;
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let agent = registry.agent(&name).ok_or_else(|| Fault::not_found("agent", &name))?;
+    Ok(Json(shown(agent, registry)))
+}
+
+/// Replaces an agent's definition; its name cannot change.
+#[utoipa::path(put, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), request_body = AgentSpec, responses((status = 200, body = Agent)))]
+pub async fn replace(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(spec): Body<AgentSpec>) -> Result<Changed<Agent>, Problem> {
+    let state = app.registry.snapshot().tenant(caller.tenant)?.agent(&name).filter(|agent| agent.spec.name == spec.name).map(|agent| agent.state);
+    let state = state.ok_or_else(|| Fault::not_found("agent", &name))?;
+    let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state }).await?;
+    Ok(Changed(agent, revision))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentStateRequest {
+    state: AgentState,
+}
+
+/// Freezes an agent, or lets it go on: a frozen one has no tools.
+#[utoipa::path(put, path = "/api/v1/agents/{agent}/state", tag = "agents", params(("agent" = String, Path)), request_body = AgentStateRequest, responses((status = 200, body = Agent)))]
+pub async fn set_state(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<AgentStateRequest>) -> Result<Changed<Agent>, Problem> {
+    let spec = app.registry.snapshot().tenant(caller.tenant)?.agent(&name).map(|agent| agent.spec.clone());
+    let spec = spec.ok_or_else(|| Fault::not_found("agent", &name))?;
+    let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state: request.state }).await?;
+    Ok(Changed(agent, revision))
+}
+
+#[utoipa::path(delete, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), responses((status = 200, body = Object)))]
+pub async fn delete(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Changed<Value>, Problem> {
+    let revision = app.registry.delete_agent(&caller, &name).await?;
+    Ok(Changed(json!({"deleted": name}), revision))
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct AgentTool {
+    name: String,
+    version: String,
+    egress_class: EgressClass,
+    /// Whether the agent has it.
+    has: bool,
+    why: String,
+}
+
+/// Every tool, with whether the agent has it and why.
+#[utoipa::path(get, path = "/api/v1/agents/{agent}/tools", tag = "agents", params(("agent" = String, Path)), responses((status = 200, body = Page<AgentTool>)))]
+pub async fn tools(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<Page<AgentTool>>, Problem> {
+    caller.require(&Permission::AGENTS_READ)?;
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let today = app.registry.now().day();
+    let agent = registry.agent(&name).ok_or_else(|| Fault::not_found("agent", &name))?;
+    let view = View { agent: Some(agent), ..View::of(registry, &caller, &today)? };
+    let may_see_all = caller.may(&Permission::TOOLS_OVERRIDE);
+    let row = |(tool, standing): (toolgate_registry::snapshot::ResolvedTool, toolgate_registry::toolset::Standing)| {
+        let has = standing.is_ok();
+        let why = standing.map_or_else(|outside| outside.to_string(), |member| member.to_string());
+        (has || may_see_all || !why.contains("other tenants")).then(|| AgentTool {
+            name: tool.name.to_string(),
+            version: tool.version.version.to_string(),
+            egress_class: tool.definition.class(),
+            has,
+            why,
+        })
+    };
+    Ok(Json(Page::whole(view.explain().filter_map(row).collect())))
+}
+
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AssignRequest {
+    profile: Option<Slug>,
+}
+
+/// Assigns a tool to an agent, optionally under a profile.
+#[utoipa::path(put, path = "/api/v1/agents/{agent}/tools/{tool}", tag = "agents", params(("agent" = String, Path), ("tool" = String, Path)), request_body = AssignRequest, responses((status = 200, body = Object)))]
+pub async fn assign(
+    State(app): State<App>,
+    By(caller): By,
+    Path((agent, tool)): Path<(String, String)>,
+    Body(request): Body<AssignRequest>,
+) -> Result<Changed<Value>, Problem> {
+    let profile = request.profile.as_ref().map(Slug::as_str);
+    let revision = app.registry.assign(&caller, &agent, &tool_named(&app, &caller, &tool)?, profile).await?;
+    Ok(Changed(json!({"agent": agent, "tool": tool, "profile": profile}), revision))
+}
+
+/// Takes an assignment back.
+#[utoipa::path(delete, path = "/api/v1/agents/{agent}/tools/{tool}", tag = "agents", params(("agent" = String, Path), ("tool" = String, Path)), responses((status = 200, body = Object)))]
+pub async fn revoke(State(app): State<App>, By(caller): By, Path((agent, tool)): Path<(String, String)>) -> Result<Changed<Value>, Problem> {
+    let revision = app.registry.revoke(&caller, &agent, &tool_named(&app, &caller, &tool)?).await?;
+    Ok(Changed(json!({"agent": agent, "tool": tool, "revoked": true}), revision))
+}
+
+/// Seed 000's command takes a tool's id; both work.
+fn tool_named(app: &App, caller: &Caller, text: &str) -> Result<ToolName, Fault> {
+    let unknown = || Fault::not_found("tool", text);
+    match text.parse::<ToolId>() {
+        Ok(id) => app.registry.snapshot().tenant(caller.tenant)?.tool_by_id(id).map(|tool| tool.tool.name.clone()).ok_or_else(unknown),
+        Err(_) => text.parse().map_err(|_| unknown()),
+    }
+}
+
+#[derive(Deserialize, Default, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct AssignmentQuery {
+    agent: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct AssignmentView {
+    agent: Slug,
+    tool: String,
+    tool_id: ToolId,
+    profile: Option<Slug>,
+    created_by: String,
+    created_at: Timestamp,
+}
+
+/// Which agent has which tool by assignment.
+#[utoipa::path(get, path = "/api/v1/assignments", tag = "agents", params(AssignmentQuery), responses((status = 200, body = Page<AssignmentView>)))]
+pub async fn assignments(State(app): State<App>, By(caller): By, Query(query): Query<AssignmentQuery>) -> Result<impl IntoResponse, Problem> {
+    caller.require(&Permission::AGENTS_READ)?;
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let wanted = match &query.agent {
+        Some(name) => Some(registry.agent(name).ok_or_else(|| Fault::not_found("agent", name))?.id),
+        None => None,
+    };
+    let mut rows: Vec<_> = registry
+        .assignments
+        .iter()
+        .filter(|row| wanted.is_none_or(|agent| row.agent == agent))
+        .filter_map(|row| {
+            Some(AssignmentView {
+                agent: registry.agents.get(&row.agent)?.spec.name.clone(),
+                tool: registry.tool_by_id(row.tool)?.name.to_string(),
+                tool_id: row.tool,
+                profile: row.profile.and_then(|id| registry.profiles.get(&id)).map(|stored| stored.profile.name.clone()),
+                created_by: row.created_by.clone(),
+                created_at: row.created_at,
+            })
+        })
+        .collect();
+    rows.sort_by(|left, right| (&left.agent, &left.tool).cmp(&(&right.agent, &right.tool)));
+    Ok(Json(Page::whole(rows)))
+}

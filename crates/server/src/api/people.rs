@@ -1,0 +1,178 @@
+//! Tenants, workspaces and users.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolgate_contracts::{Fault, Page, Permission, Role, Slug, Timestamp};
+use toolgate_store::cursor::ListOf;
+use toolgate_store::people::{Tenant, User, UserKind, Workspace};
+use utoipa::{IntoParams, ToSchema};
+
+use super::tools::page_limit;
+use crate::app::App;
+use crate::extract::{Body, By, Changed, Query};
+use crate::identity::{NewUser, UserEdit};
+use crate::problem::Problem;
+
+/// All tenants for the operator, one's own for everyone else.
+#[utoipa::path(get, path = "/api/v1/tenants", tag = "tenants", responses((status = 200, body = Page<Tenant>)))]
+pub async fn list_tenants(State(app): State<App>, By(caller): By) -> Result<Json<Page<Tenant>>, Problem> {
+    let snapshot = app.registry.snapshot();
+    let mut tenants: Vec<_> = snapshot.tenants().map(|registry| registry.tenant.clone()).filter(|tenant| caller.is_operator() || tenant.id == caller.tenant).collect();
+    tenants.sort_by(|left, right| left.slug.cmp(&right.slug));
+    Ok(Json(Page::whole(tenants)))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantRequest {
+    slug: Slug,
+    name: Option<String>,
+    currency: Option<String>,
+}
+
+#[utoipa::path(post, path = "/api/v1/tenants", tag = "tenants", request_body = TenantRequest, responses((status = 200, body = Tenant), (status = 409)))]
+pub async fn create_tenant(State(app): State<App>, By(caller): By, Body(request): Body<TenantRequest>) -> Result<Changed<Tenant>, Problem> {
+    let TenantRequest { slug, name, currency } = request;
+    let name = name.unwrap_or_else(|| slug.to_string());
+    let (tenant, revision) = app.create_tenant(&caller, slug, &name, currency.as_deref().unwrap_or("USD")).await?;
+    Ok(Changed(tenant, revision))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantEdit {
+    /// Lets agents with an open tool set have `write` tools too; they still ask.
+    open_write: bool,
+}
+
+/// Changes a setting of one's own tenant.
+#[utoipa::path(patch, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(("tenant" = String, Path)), request_body = TenantEdit, responses((status = 200, body = Tenant)))]
+pub async fn edit_tenant(State(app): State<App>, By(caller): By, Path(slug): Path<String>, Body(edit): Body<TenantEdit>) -> Result<Changed<Tenant>, Problem> {
+    if slug != caller.tenant_slug.as_str() {
+        return Err(Fault::not_found("tenant", slug).into());
+    }
+    let revision = app.set_open_write(&caller, edit.open_write).await?;
+    let snapshot = app.registry.snapshot();
+    Ok(Changed(snapshot.tenant(caller.tenant)?.tenant.clone(), revision))
+}
+
+#[utoipa::path(get, path = "/api/v1/workspaces", tag = "users", responses((status = 200, body = Page<Workspace>)))]
+pub async fn list_workspaces(State(app): State<App>, By(caller): By) -> Result<Json<Page<Workspace>>, Problem> {
+    caller.require(&Permission::AGENTS_READ)?;
+    Ok(Json(Page::whole(app.store.workspaces(caller.tenant).await?)))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceRequest {
+    slug: Slug,
+    name: Option<String>,
+}
+
+#[utoipa::path(post, path = "/api/v1/workspaces", tag = "users", request_body = WorkspaceRequest, responses((status = 200, body = Workspace), (status = 409)))]
+pub async fn create_workspace(State(app): State<App>, By(caller): By, Body(request): Body<WorkspaceRequest>) -> Result<Json<Workspace>, Problem> {
+    let name = request.name.unwrap_or_else(|| request.slug.to_string());
+    Ok(Json(app.create_workspace(&caller, request.slug, &name).await?))
+}
+
+#[derive(Deserialize, Default, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct UsersQuery {
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
+/// Users in the order of names.
+#[utoipa::path(get, path = "/api/v1/users", tag = "users", params(UsersQuery), responses((status = 200, body = Page<User>)))]
+pub async fn list_users(State(app): State<App>, By(caller): By, Query(query): Query<UsersQuery>) -> Result<Json<Page<User>>, Problem> {
+    caller.require(&Permission::MEMBERS_MANAGE)?;
+    let limit = page_limit(query.limit)?;
+    let list = ListOf { tenant: caller.tenant, list: "users", filter: "" };
+    let after = query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?.unwrap_or_default();
+    let mut items = app.store.users(caller.tenant, &after, limit + 1).await?;
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next_cursor = if more { items.last().map(|last| list.cursor(&last.name)) } else { None };
+    Ok(Json(Page { items, next_cursor }))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserRequest {
+    name: String,
+    /// `person` (default) or `service`.
+    kind: Option<UserKind>,
+    email: Option<String>,
+    /// Absent: `member`, for a service `service`.
+    roles: Option<Vec<Role>>,
+    /// Absent: `main`.
+    workspaces: Option<Vec<Slug>>,
+}
+
+#[utoipa::path(post, path = "/api/v1/users", tag = "users", request_body = UserRequest, responses((status = 200, body = User), (status = 409)))]
+pub async fn create_user(State(app): State<App>, By(caller): By, Body(request): Body<UserRequest>) -> Result<Json<User>, Problem> {
+    let kind = request.kind.unwrap_or(UserKind::Person);
+    let default_role = if kind == UserKind::Service { Role::Service } else { Role::Member };
+    let main = toolgate_registry::commands::FIRST_WORKSPACE.parse().map_err(Fault::internal)?;
+    let new = NewUser {
+        name: request.name,
+        kind,
+        email: request.email.map(|email| email.to_lowercase()),
+        roles: request.roles.unwrap_or_else(|| vec![default_role]),
+        workspaces: request.workspaces.unwrap_or_else(|| vec![main]),
+    };
+    Ok(Json(app.create_user(&caller, new).await?))
+}
+
+/// A user by name, e-mail or id.
+#[utoipa::path(get, path = "/api/v1/users/{user}", tag = "users", params(("user" = String, Path)), responses((status = 200, body = User), (status = 404)))]
+pub async fn show_user(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<User>, Problem> {
+    caller.require(&Permission::MEMBERS_MANAGE)?;
+    Ok(Json(app.store.user(caller.tenant, &name).await?.ok_or_else(|| Fault::not_found("user", &name))?))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserEditRequest {
+    roles: Option<Vec<Role>>,
+    workspaces: Option<Vec<Slug>>,
+    /// A disabled user's keys and sessions stop at once.
+    disabled: Option<bool>,
+}
+
+#[utoipa::path(patch, path = "/api/v1/users/{user}", tag = "users", params(("user" = String, Path)), request_body = UserEditRequest, responses((status = 200, body = User)))]
+pub async fn edit_user(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<UserEditRequest>) -> Result<Json<User>, Problem> {
+    let UserEditRequest { roles, workspaces, disabled } = request;
+    Ok(Json(app.edit_user(&caller, &name, UserEdit { roles, workspaces, disabled }).await?))
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct SignInLink {
+    /// Opens the console signed in, once.
+    url: String,
+    expires_at: Timestamp,
+}
+
+/// Makes a link that signs a user in, once, within ten minutes.
+#[utoipa::path(post, path = "/api/v1/users/{user}/sign-in-link", tag = "users", params(("user" = String, Path)), responses((status = 200, body = SignInLink)))]
+pub async fn sign_in_link(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<SignInLink>, Problem> {
+    let (token, expires_at) = app.create_link(&caller, &name).await?;
+    Ok(Json(SignInLink { url: app.sign_in_url(&token), expires_at }))
+}
+
+#[derive(Deserialize, Default, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EraseRequest {
+    /// Without it nothing is erased: the answer says how much would be.
+    apply: bool,
+}
+
+/// Erases the payloads of a person's calls; rows and the log stay.
+#[utoipa::path(post, path = "/api/v1/users/{user}/erase", tag = "users", params(("user" = String, Path)), request_body = EraseRequest, responses((status = 200, body = Object)))]
+pub async fn erase_person(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<EraseRequest>) -> Result<Json<Value>, Problem> {
+    let calls = app.erase_person(&caller, &name, request.apply).await?;
+    Ok(Json(json!({"user": name, "calls": calls, "applied": request.apply})))
+}

@@ -1,0 +1,117 @@
+//! Search over everything that can be used, and the tree of categories.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use toolgate_contracts::definition::{CATEGORIES, EgressClass, Risk, ToolState};
+use toolgate_contracts::{Fault, Page, Permission};
+use toolgate_registry::search::Kind;
+use toolgate_registry::toolset::View;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::app::App;
+use crate::extract::{By, Query};
+use crate::problem::Problem;
+
+const RESULTS_DEFAULT: u32 = 5;
+const RESULTS_MAX: u32 = 100;
+const QUERY_CHARS_MAX: usize = 400;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SearchQuery {
+    /// What is looked for, in words; typing mistakes are forgiven.
+    q: String,
+    /// `tool`, `skill`, `agent`, `workflow` or `prompt`.
+    kind: Option<Kind>,
+    limit: Option<u32>,
+}
+
+/// Seed 004's `CapabilityEntry`, with how well it fits.
+#[derive(Serialize, ToSchema)]
+pub struct Capability {
+    kind: Kind,
+    name: String,
+    title: String,
+    description: String,
+    category: String,
+    tags: Vec<String>,
+    score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress_class: Option<EgressClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    risk: Option<Risk>,
+}
+
+/// Finds tools, agents and more; only what the caller has.
+#[utoipa::path(get, path = "/api/v1/search", tag = "search", params(SearchQuery), responses((status = 200, body = Page<Capability>)))]
+pub async fn search(State(app): State<App>, By(caller): By, Query(query): Query<SearchQuery>) -> Result<Json<Page<Capability>>, Problem> {
+    caller.require(&Permission::TOOLS_READ)?;
+    let limit = query.limit.unwrap_or(RESULTS_DEFAULT);
+    if !(1..=RESULTS_MAX).contains(&limit) {
+        return Err(Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {RESULTS_MAX} results")).at("/limit").into());
+    }
+    if query.q.trim().is_empty() || query.q.chars().count() > QUERY_CHARS_MAX {
+        return Err(Fault::invalid(format!("`q` needs 1 to {QUERY_CHARS_MAX} characters"), "say in a few words what you look for").at("/q").into());
+    }
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let today = app.registry.now().day();
+    let view = View::of(registry, &caller, &today)?;
+    let may_read_agents = caller.may(&Permission::AGENTS_READ);
+    let resolve = |name: &str| view.resolve(&name.parse().ok()?).ok().map(|(tool, _)| tool).filter(|tool| tool.state() == ToolState::Active);
+    let hits = registry.index().search(&query.q, limit as usize, |entry| {
+        query.kind.is_none_or(|kind| kind == entry.kind)
+            && match entry.kind {
+                Kind::Tool => resolve(&entry.name).is_some(),
+                Kind::Agent => may_read_agents,
+                Kind::Skill | Kind::Workflow | Kind::Prompt => true,
+            }
+    });
+    let capability = |hit: toolgate_registry::search::Hit<'_>| {
+        let tool = (hit.entry.kind == Kind::Tool).then(|| resolve(&hit.entry.name)).flatten();
+        Capability {
+            kind: hit.entry.kind,
+            name: hit.entry.name.clone(),
+            title: hit.entry.title.clone(),
+            description: hit.entry.description.clone(),
+            category: hit.entry.category.clone(),
+            tags: hit.entry.tags.clone(),
+            score: hit.score,
+            egress_class: tool.as_ref().map(|tool| tool.definition.class()),
+            risk: tool.as_ref().map(|tool| tool.definition.effective_risk()),
+        }
+    };
+    Ok(Json(Page::whole(hits.into_iter().map(capability).collect())))
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Category {
+    path: String,
+    /// One of the thirteen that are always there.
+    built_in: bool,
+    /// Tools in it, those of sub-categories included.
+    tools: usize,
+}
+
+/// The categories with the number of tools the caller has in each.
+#[utoipa::path(get, path = "/api/v1/categories", tag = "search", responses((status = 200, body = Page<Category>)))]
+pub async fn categories(State(app): State<App>, By(caller): By) -> Result<Json<Page<Category>>, Problem> {
+    caller.require(&Permission::TOOLS_READ)?;
+    let snapshot = app.registry.snapshot();
+    let today = app.registry.now().day();
+    let view = View::of(snapshot.tenant(caller.tenant)?, &caller, &today)?;
+    let mut counts: BTreeMap<String, usize> = CATEGORIES.iter().map(|path| ((*path).to_owned(), 0)).collect();
+    for (tool, _) in view.tools().filter(|(tool, _)| tool.state() == ToolState::Active) {
+        let path = tool.definition.effective_category();
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        for end in ends {
+            *counts.entry(path[..end].to_owned()).or_default() += 1;
+        }
+    }
+    let category = |(path, tools): (String, usize)| Category { built_in: CATEGORIES.contains(&path.as_str()), path, tools };
+    Ok(Json(Page::whole(counts.into_iter().map(category).collect())))
+}

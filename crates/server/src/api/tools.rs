@@ -1,0 +1,336 @@
+//! Tools: listing what the caller may call, registering, and everything an administrator does to them.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType};
+use toolgate_contracts::page::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX};
+use toolgate_contracts::{Caller, Fault, Page, Permission, ToolName, ToolRef};
+use toolgate_registry::commands::{Reach, Registration, Submitted};
+use toolgate_registry::diff::{self, Difference};
+use toolgate_registry::finding::Finding;
+use toolgate_registry::patch::Patch;
+use toolgate_registry::render::{Form, Rendered};
+use toolgate_registry::snapshot::{ResolvedTool, Switch, TenantRegistry};
+use toolgate_registry::toolset::View;
+use toolgate_store::catalog::Lifecycle;
+use toolgate_store::cursor::ListOf;
+use utoipa::{IntoParams, ToSchema};
+
+use super::tool_views::{ToolSummary, VersionSummary, whole};
+use crate::app::App;
+use crate::extract::{Body, By, Changed, Query};
+use crate::problem::Problem;
+
+#[derive(Deserialize, Serialize, Default, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// A category with all below it: `data` includes `data/visualization`.
+    category: Option<String>,
+    risk: Option<Risk>,
+    class: Option<EgressClass>,
+    /// Without it: active tools.
+    state: Option<ToolState>,
+    origin: Option<Origin>,
+    #[serde(rename = "type")]
+    #[param(rename = "type")]
+    tool_type: Option<ToolType>,
+    group: Option<String>,
+    tag: Option<String>,
+    /// What this agent has, instead of what the caller has.
+    agent: Option<String>,
+    /// Also what is disabled or not enabled here; for those who may change that.
+    all: bool,
+    /// `meta` for seed 001's nine fields, or a rendering: `openai`, `anthropic`, `gemini`, `mcp`, `xml`, `base-tool`, `framework`.
+    view: Option<String>,
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+    #[serde(skip_serializing)]
+    limit: Option<u32>,
+}
+
+impl ListQuery {
+    fn keeps(&self, tool: &ResolvedTool, registry: &TenantRegistry) -> bool {
+        let definition = &tool.definition;
+        let category = definition.effective_category();
+        let in_category = |wanted: &String| category == wanted || category.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let in_group = |wanted: &String| registry.tool_by_id(tool.tool.id).is_some_and(|tool| registry.group_has(wanted, tool));
+        self.category.as_ref().is_none_or(in_category)
+            && self.risk.is_none_or(|risk| definition.effective_risk() == risk)
+            && self.class.is_none_or(|class| definition.class() == class)
+            && tool.state() == self.state.unwrap_or(ToolState::Active)
+            && self.origin.is_none_or(|origin| tool.tool.origin == origin)
+            && self.tool_type.is_none_or(|wanted| definition.effective_type() == wanted)
+            && self.group.as_ref().is_none_or(in_group)
+            && self.tag.as_ref().is_none_or(|tag| definition.tags.contains(tag))
+    }
+}
+
+/// The tools the caller has, in the order of names.
+#[utoipa::path(get, path = "/api/v1/tools", tag = "tools", params(ListQuery), responses((status = 200, body = Page<ToolSummary>)))]
+pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<ListQuery>) -> Result<Response, Problem> {
+    caller.require(&Permission::TOOLS_READ)?;
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let today = app.registry.now().day();
+    let tools = visible(registry, &caller, &query, &today)?;
+    let mut kept: Vec<_> = tools.into_iter().filter(|tool| query.keeps(tool, registry)).collect();
+    kept.sort_by(|left, right| left.name.cmp(&right.name));
+
+    let filter = serde_json::to_string(&query).unwrap_or_default();
+    let list = ListOf { tenant: caller.tenant, list: "tools", filter: &filter };
+    let after = query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?;
+    let limit = page_limit(query.limit)? as usize;
+    let mut page: Vec<_> = kept.into_iter().filter(|tool| after.as_deref().is_none_or(|after| tool.name.as_str() > after)).take(limit + 1).collect();
+    let more = page.len() > limit;
+    page.truncate(limit);
+    let next_cursor = if more { page.last().map(|last| list.cursor(last.name.as_str())) } else { None };
+    Ok(match query.view.as_deref() {
+        None => Json(Page { items: page.iter().map(ToolSummary::from).collect(), next_cursor }).into_response(),
+        Some(view) => {
+            let form: Form = view.parse().map_err(|told: String| Fault::invalid(told, "leave `view` out for the ordinary list").at("/view"))?;
+            let items: Vec<Value> = page.iter().map(|tool| rendered(tool, form)).collect();
+            Json(Page { items, next_cursor }).into_response()
+        }
+    })
+}
+
+fn visible(registry: &TenantRegistry, caller: &Caller, query: &ListQuery, today: &str) -> Result<Vec<ResolvedTool>, Fault> {
+    let mut view = View::of(registry, caller, today)?;
+    if let Some(name) = &query.agent {
+        caller.require(&Permission::AGENTS_READ)?;
+        view.agent = Some(registry.agent(name).ok_or_else(|| Fault::not_found("agent", name))?);
+    }
+    let hidden_too = query.all || query.state == Some(ToolState::Blocked);
+    if !hidden_too {
+        return Ok(view.tools().map(|(tool, _)| tool).collect());
+    }
+    caller.require(&Permission::TOOLS_OVERRIDE)?;
+    let current = registry.tools().filter(|tool| tool.switch != Switch::OtherTenants || caller.is_operator());
+    Ok(current.filter_map(|tool| tool.tool.current().map(|version| tool.at(version, None))).collect())
+}
+
+pub fn page_limit(wanted: Option<u32>) -> Result<u32, Fault> {
+    match wanted {
+        None => Ok(PAGE_ITEMS_DEFAULT),
+        Some(limit) if (1..=PAGE_ITEMS_MAX).contains(&limit) => Ok(limit),
+        Some(limit) => Err(Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {PAGE_ITEMS_MAX} items, and follow `next_cursor`")).at("/limit")),
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegisterRequest {
+    /// The text of a `TOOL.md`.
+    tool_md: Option<String>,
+    /// Or the definition itself.
+    #[schema(value_type = Option<Object>)]
+    definition: Option<Value>,
+    /// Without it nothing is written: the answer says what would be.
+    #[serde(default)]
+    apply: bool,
+}
+
+impl RegisterRequest {
+    fn submitted(&self) -> Result<Submitted, Fault> {
+        match (&self.tool_md, &self.definition) {
+            (Some(text), None) => Ok(Submitted::ToolMd(text.clone().into_bytes())),
+            (None, Some(definition)) => Ok(Submitted::Json(definition.to_string().into_bytes())),
+            _ => Err(Fault::invalid("exactly one of `tool_md` and `definition` is needed", "send the one or the other")),
+        }
+    }
+}
+
+/// Registers a tool, or a new version of one; without `apply` it only says what would change.
+#[utoipa::path(post, path = "/api/v1/tools", tag = "tools", request_body = RegisterRequest, responses((status = 200, body = Registration)))]
+pub async fn register(State(app): State<App>, By(caller): By, Body(request): Body<RegisterRequest>) -> Result<Response, Problem> {
+    let registration = app.registry.register(&caller, &request.submitted()?, request.apply).await?;
+    let revision = registration.revision;
+    Ok(match revision {
+        Some(revision) => Changed(registration, revision).into_response(),
+        None => Json(registration).into_response(),
+    })
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct LintAnswer {
+    /// No finding is an error.
+    ok: bool,
+    findings: Vec<Finding>,
+}
+
+/// Every problem of a definition, among the tools of this tenant.
+#[utoipa::path(post, path = "/api/v1/lint", tag = "tools", request_body = RegisterRequest, responses((status = 200, body = LintAnswer)))]
+pub async fn lint(State(app): State<App>, By(caller): By, Body(request): Body<RegisterRequest>) -> Result<Json<LintAnswer>, Problem> {
+    let findings = app.registry.test(&caller, &request.submitted()?)?;
+    let ok = findings.iter().all(|finding| finding.severity != toolgate_registry::finding::Severity::Error);
+    Ok(Json(LintAnswer { ok, findings }))
+}
+
+#[derive(Deserialize, Default, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct ShowQuery {
+    /// A rendering instead of the whole: `openai`, `anthropic`, `gemini`, `mcp`, `xml`, `base-tool`, `framework`, `meta`, `tool-definition`.
+    r#as: Option<String>,
+    /// Also what is disabled or blocked here; for those who may change that.
+    all: bool,
+}
+
+/// One tool, `name` or `name@version`.
+#[utoipa::path(get, path = "/api/v1/tools/{tool}", tag = "tools", params(("tool" = String, Path), ShowQuery), responses((status = 200, body = Object), (status = 404)))]
+pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<String>, Query(query): Query<ShowQuery>) -> Result<Json<Value>, Problem> {
+    let tool = found(&app, &caller, &name, query.all)?;
+    Ok(Json(match query.r#as {
+        None => whole(&tool),
+        Some(form) => {
+            let form: Form = form.parse().map_err(|told: String| Fault::invalid(told, "choose one of those").at("/as"))?;
+            rendered(&tool, form)
+        }
+    }))
+}
+
+/// A rendering that is no JSON (the prompted form) travels as a string.
+fn rendered(tool: &ResolvedTool, form: Form) -> Value {
+    match tool.rendered(form) {
+        Rendered::Json(value) => value,
+        Rendered::Text(text) => Value::String(text),
+    }
+}
+
+/// What the caller has under that name; with `all`, what an administrator may see of it.
+fn found(app: &App, caller: &Caller, name: &str, all: bool) -> Result<ResolvedTool, Fault> {
+    let reference = reference(name)?;
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let today = app.registry.now().day();
+    if all {
+        caller.require(&Permission::TOOLS_OVERRIDE)?;
+        let tool = registry.resolve(&reference, &today).filter(|tool| tool.switch != Switch::OtherTenants || caller.is_operator());
+        return tool.ok_or_else(|| Fault::not_found("tool", &reference));
+    }
+    View::of(registry, caller, &today)?.resolve(&reference).map(|(tool, _)| tool)
+}
+
+/// What does not even look like a name is as unknown as any other.
+fn reference(text: &str) -> Result<ToolRef, Fault> {
+    text.parse().map_err(|_| Fault::not_found("tool", text))
+}
+
+fn tool_name(text: &str) -> Result<ToolName, Fault> {
+    text.parse().map_err(|_| Fault::not_found("tool", text))
+}
+
+/// The versions of a tool, newest first.
+#[utoipa::path(get, path = "/api/v1/tools/{tool}/versions", tag = "tools", params(("tool" = String, Path)), responses((status = 200, body = Page<VersionSummary>)))]
+pub async fn versions(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<Page<VersionSummary>>, Problem> {
+    let tool = found(&app, &caller, &name, caller.may(&Permission::TOOLS_OVERRIDE))?;
+    Ok(Json(Page::whole(tool.tool.versions.iter().map(|version| VersionSummary::from(version.as_ref())).collect())))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DiffQuery {
+    /// Without it: the version before `to`.
+    from: Option<String>,
+    /// Without it: the newest version.
+    to: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct DiffAnswer {
+    from: String,
+    to: String,
+    #[serde(flatten)]
+    difference: Difference,
+    /// A unified text of both definitions.
+    text: String,
+}
+
+/// What changed between two versions, by class.
+#[utoipa::path(get, path = "/api/v1/tools/{tool}/diff", tag = "tools", params(("tool" = String, Path), DiffQuery), responses((status = 200, body = DiffAnswer)))]
+pub async fn diff(State(app): State<App>, By(caller): By, Path(name): Path<String>, Query(query): Query<DiffQuery>) -> Result<Json<DiffAnswer>, Problem> {
+    let tool = found(&app, &caller, &name, caller.may(&Permission::TOOLS_OVERRIDE))?;
+    let versions = &tool.tool.versions;
+    let at = |wanted: &str| versions.iter().position(|version| version.version.to_string() == wanted).ok_or_else(|| Fault::not_found("tool", format!("{}@{wanted}", tool.name)));
+    let to = query.to.as_deref().map_or(Ok(0), at)?;
+    let from = match &query.from {
+        Some(wanted) => at(wanted)?,
+        None => (to + 1).min(versions.len().saturating_sub(1)),
+    };
+    let (old, new) = (&versions[from], &versions[to]);
+    Ok(Json(DiffAnswer {
+        from: old.version.to_string(),
+        to: new.version.to_string(),
+        difference: diff::compare(&old.definition, &new.definition),
+        text: diff::text(&old.definition, &new.definition),
+    }))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnabledRequest {
+    enabled: bool,
+    /// For every tenant that has not said otherwise; the operator's.
+    #[serde(default)]
+    everyone: bool,
+}
+
+/// Switches a tool on or off for this tenant, or for all.
+#[utoipa::path(put, path = "/api/v1/tools/{tool}/enabled", tag = "tools", params(("tool" = String, Path)), request_body = EnabledRequest, responses((status = 200, body = Object)))]
+pub async fn set_enabled(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<EnabledRequest>) -> Result<Changed<Value>, Problem> {
+    let reach = if request.everyone { Reach::Everyone } else { Reach::ThisTenant };
+    let revision = app.registry.set_enabled(&caller, &tool_name(&name)?, request.enabled, reach).await?;
+    after(&app, &caller, &name, revision)
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StateRequest {
+    state: ToolState,
+    message: Option<String>,
+    /// The last day it is promised to be there, `YYYY-MM-DD`.
+    remove_by: Option<String>,
+    replaced_by: Option<String>,
+}
+
+/// Activates, deprecates or blocks one version, or all when no version is named.
+#[utoipa::path(put, path = "/api/v1/tools/{tool}/state", tag = "tools", params(("tool" = String, Path)), request_body = StateRequest, responses((status = 200, body = Object)))]
+pub async fn set_state(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<StateRequest>) -> Result<Changed<Value>, Problem> {
+    let StateRequest { state, message, remove_by, replaced_by } = request;
+    let lifecycle = Lifecycle { state, message, remove_by, replaced_by };
+    let revision = app.registry.set_lifecycle(&caller, &reference(&name)?, &lifecycle).await?;
+    after(&app, &caller, &name, revision)
+}
+
+/// Sets this tenant's override of a shared tool: rename or tighten.
+#[utoipa::path(put, path = "/api/v1/tools/{tool}/override", tag = "tools", params(("tool" = String, Path)), request_body = Patch, responses((status = 200, body = Object)))]
+pub async fn set_override(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(patch): Body<Patch>) -> Result<Changed<Value>, Problem> {
+    let revision = app.registry.set_override(&caller, &tool_name(&name)?, &patch).await?;
+    after(&app, &caller, &name, revision)
+}
+
+/// Removes this tenant's override.
+#[utoipa::path(delete, path = "/api/v1/tools/{tool}/override", tag = "tools", params(("tool" = String, Path)), responses((status = 200, body = Object)))]
+pub async fn clear_override(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Changed<Value>, Problem> {
+    let revision = app.registry.set_override(&caller, &tool_name(&name)?, &Patch::default()).await?;
+    after(&app, &caller, &name, revision)
+}
+
+/// Deletes a tool that this tenant made and nothing uses.
+#[utoipa::path(delete, path = "/api/v1/tools/{tool}", tag = "tools", params(("tool" = String, Path)), responses((status = 200, body = Object)))]
+pub async fn delete(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Changed<Value>, Problem> {
+    let revision = app.registry.delete_tool(&caller, &tool_name(&name)?).await?;
+    Ok(Changed(serde_json::json!({"deleted": name}), revision))
+}
+
+fn after(app: &App, caller: &Caller, name: &str, revision: i64) -> Result<Changed<Value>, Problem> {
+    let reference = reference(name)?;
+    let snapshot = app.registry.snapshot();
+    let tool = snapshot.tenant(caller.tenant)?.resolve(&reference, &app.registry.now().day()).ok_or_else(|| Fault::not_found("tool", name))?;
+    Ok(Changed(whole(&tool), revision))
+}

@@ -1,0 +1,136 @@
+//! The application: store, registry and settings, opened once and shared by every request.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
+use toolgate_registry::commands::{Builtins, CodeTool, FIRST_WORKSPACE, Registry};
+use toolgate_registry::groups::SEEDED_GROUPS;
+use toolgate_store::people::{Tenant, User, UserKind, Workspace};
+use toolgate_store::{Change, Configured, Options, Store};
+
+use crate::config::Config;
+
+pub const FIRST_TENANT: &str = "default";
+pub const FIRST_USER: &str = "admin";
+
+/// The tools compiled into this program.
+#[derive(Clone, Copy)]
+pub struct CodeTools {
+    pub tools: &'static [CodeTool],
+    pub builtins: Builtins,
+}
+
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+pub struct Inner {
+    pub config: Config,
+    pub store: Store,
+    pub registry: Registry,
+    pub clock: Clock,
+    pub rng: Rng,
+    pub data: std::path::PathBuf,
+    /// Where the server listens, once it does.
+    pub listening: OnceLock<std::net::SocketAddr>,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl App {
+    /// Opens the database of a data folder, brings it up to date and makes sure that the first rows are there.
+    pub async fn open(config: Config, data: &Path, code: CodeTools, clock: Clock, rng: Rng) -> Result<Self, Fault> {
+        let store = open_store(&config, data).await?;
+        store.migrate().await?;
+        first_rows(&store, &clock, &rng).await?;
+        let registry = Registry::open(store.clone(), clock.clone(), rng.clone(), code.builtins).await?;
+        registry.publish_code_tools(code.tools).await?;
+        Ok(Self(Arc::new(Inner { config, store, registry, clock, rng, data: data.to_owned(), listening: OnceLock::new() })))
+    }
+
+    /// The API as a service: behind the doors of [`crate::serve`], or in process for the command line.
+    pub fn router(&self) -> Router {
+        crate::api::router(self)
+    }
+
+    /// How people reach this server.
+    pub fn base_url(&self) -> String {
+        match (self.config.get("public_url"), self.listening.get()) {
+            ("", Some(address)) => format!("http://{address}"),
+            ("", None) => format!("http://{}", self.config.get("listen")),
+            (url, _) => url.to_owned(),
+        }
+    }
+
+    /// The token is in the fragment: browsers do not send it, so no log and no link preview spends it.
+    pub fn sign_in_url(&self, token: &str) -> String {
+        format!("{}/#sign-in={token}", self.base_url())
+    }
+
+    pub async fn close(&self) {
+        if let Err(error) = self.store.clone().close().await {
+            tracing::error!("closing the database: {error}");
+        }
+    }
+}
+
+pub async fn open_store(config: &Config, data: &Path) -> Result<Store, Fault> {
+    let mut options = Options::new(config.database_url(data));
+    options.durability = if config.get("durability") == "power" { Configured::Power } else { Configured::Auto };
+    options.connections = config.number("database_connections") as usize;
+    Ok(Store::open(options).await?)
+}
+
+/// The system tenant, a first tenant with a workspace and an administrator. Two replicas may both try; one does it.
+async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault> {
+    if !store.tenants().await?.is_empty() {
+        return Ok(());
+    }
+    let now = clock.now();
+    let slug = |text: &str| text.parse::<Slug>().map_err(Fault::internal);
+    let tenant = |id, slug, name: &str| Tenant { id, slug, name: name.to_owned(), currency: "USD".to_owned(), open_write: false, created_at: now };
+
+    let mut system = Change::new(TenantId::SYSTEM);
+    system.insert_tenant(&tenant(TenantId::SYSTEM, slug("system")?, "System"));
+    for (group, tools) in SEEDED_GROUPS {
+        for tool in *tools {
+            system.insert_group_member(group, &toolgate_contracts::FoldedName::of(tool));
+        }
+    }
+    commit_first(store, system).await?;
+
+    let id = TenantId::new(clock, rng);
+    let mut first = Change::new(id);
+    first.insert_tenant(&tenant(id, slug(FIRST_TENANT)?, "Default"));
+    first.insert_workspace(&Workspace { id: toolgate_contracts::Id::new(clock, rng), slug: slug(FIRST_WORKSPACE)?, name: "Main".to_owned(), created_at: now });
+    let account = toolgate_contracts::Id::new(clock, rng);
+    first.insert_account(account, None, "Administrator", now);
+    let user = User {
+        id: toolgate_contracts::Id::new(clock, rng),
+        kind: UserKind::Person,
+        name: FIRST_USER.to_owned(),
+        email: None,
+        roles: vec![toolgate_contracts::Role::Admin, toolgate_contracts::Role::Operator],
+        workspaces: vec![slug(FIRST_WORKSPACE)?],
+        disabled: false,
+        created_at: now,
+    };
+    first.insert_user(&user, Some(account));
+    first.count_revision();
+    commit_first(store, first).await
+}
+
+async fn commit_first(store: &Store, change: Change) -> Result<(), Fault> {
+    match store.commit(change).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is("tenants_slug") || error.is("tenants_pkey") => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,182 @@
+//! The door: from a request to the [`Caller`] who is answerable for it.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::{Caller, Fault, FaultKind, Permissions, Principal, Role, Timestamp};
+use toolgate_store::Change;
+use toolgate_store::credentials::Holder;
+
+use crate::app::{App, FIRST_TENANT};
+use crate::problem::Problem;
+use crate::seal;
+use crate::{REVISION_HEADER, TENANT_HEADER};
+
+/// How long the note of a credential's last use may lag behind.
+const USE_NOTED_EVERY_S: i64 = 60;
+
+/// Marks a request made in process by the owner of the data folder. Nothing that arrives over a socket can carry it.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalCaller {
+    pub uid: u32,
+}
+
+/// Identifies the caller of every API route, and serves no snapshot older than the caller was promised.
+pub async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
+    let caller = caller_of(&app, &request).await?;
+    if let Some(revision) = header_text(request.headers(), REVISION_HEADER).and_then(|text| text.parse().ok()) {
+        app.registry.at_least(revision).await?;
+    }
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+async fn caller_of(app: &App, request: &Request) -> Result<Caller, Fault> {
+    let wanted = header_text(request.headers(), TENANT_HEADER);
+    if let Some(local) = request.extensions().get::<LocalCaller>() {
+        return local_caller(app, *local, wanted.unwrap_or(FIRST_TENANT));
+    }
+    let caller = match bearer(request.headers()) {
+        Some(key) => key_caller(app, key?).await?,
+        None => match session_cookie(request.headers()) {
+            Some(token) => {
+                require_same_site(app, request)?;
+                session_caller(app, token).await?
+            }
+            None => return Err(unauthenticated("this needs a key or a signed-in browser")),
+        },
+    };
+    match wanted {
+        Some(slug) if slug != caller.tenant_slug.as_str() => Err(Fault::not_found("tenant", slug)),
+        _ => Ok(caller),
+    }
+}
+
+pub fn local_caller(app: &App, local: LocalCaller, slug: &str) -> Result<Caller, Fault> {
+    let snapshot = app.registry.snapshot();
+    let tenant = &snapshot.tenant_by_slug(slug)?.tenant;
+    Ok(Caller {
+        tenant: tenant.id,
+        tenant_slug: tenant.slug.clone(),
+        principal: Principal::Local(local.uid),
+        display_name: format!("local user {}", local.uid),
+        permissions: Permissions::of([Role::Admin, Role::Operator]),
+        agent: None,
+        credential: Credential::LocalFolder,
+    })
+}
+
+async fn key_caller(app: &App, key: &str) -> Result<Caller, Fault> {
+    let refused = || unauthenticated("the key is unknown, revoked or expired");
+    let (id, shown) = seal::parse_key(key).ok_or_else(refused)?;
+    let found = app.store.key_holder(id).await?.ok_or_else(refused)?;
+    let now = app.clock.now();
+    let expired = found.expires_at.is_some_and(|at| at <= now);
+    if !seal::same(&found.secret_hash, &shown) || expired {
+        return Err(refused());
+    }
+    if found.last_used_at.is_none_or(|at| at.plus_seconds(USE_NOTED_EVERY_S) <= now) {
+        let mut change = Change::new(found.holder.tenant);
+        change.touch_key(found.key, now);
+        app.store.note_use(change).await?;
+    }
+    let scopes = Permissions::from_scopes(found.scopes.iter().map(String::as_str)).map_err(Fault::internal)?;
+    // A key holds at most its owner's set, whatever it was made with.
+    let permissions = Permissions::of(found.holder.roles.iter().copied()).intersection(&scopes);
+    Ok(Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) })
+}
+
+async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
+    let ended = || unauthenticated("the session has ended");
+    let found = app.store.session_holder(seal::token_hash(token)).await?.ok_or_else(ended)?;
+    let now = app.clock.now();
+    if found.expires_at <= now || idle_until(app, found.last_seen_at) <= now {
+        return Err(ended());
+    }
+    if found.last_seen_at.plus_seconds(USE_NOTED_EVERY_S) <= now {
+        let mut change = Change::new(found.holder.tenant);
+        change.touch_session(found.session, now);
+        app.store.note_use(change).await?;
+    }
+    let permissions = Permissions::of(found.holder.roles.iter().copied());
+    Ok(caller(found.holder, permissions, Credential::BrowserSession(found.session)))
+}
+
+fn caller(holder: Holder, permissions: Permissions, credential: Credential) -> Caller {
+    let Holder { tenant, tenant_slug, user, user_name, roles: _ } = holder;
+    Caller { tenant, tenant_slug, principal: Principal::User(user), display_name: user_name, permissions, agent: None, credential }
+}
+
+fn idle_until(app: &App, seen: Timestamp) -> Timestamp {
+    seen.plus_seconds(i64::from(app.config.number("session_idle_minutes")) * 60)
+}
+
+/// A browser sends its cookie with any page's request, so what changes something must come from our own pages.
+fn require_same_site(app: &App, request: &Request) -> Result<(), Fault> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let headers = request.headers();
+    let same = match header_text(headers, "sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        None => header_text(headers, "origin").is_some_and(|origin| is_own_origin(app, origin, headers)),
+    };
+    if same {
+        return Ok(());
+    }
+    Err(Fault::new(FaultKind::Forbidden, "this request comes from another site", "open the console itself and try there"))
+}
+
+fn is_own_origin(app: &App, origin: &str, headers: &HeaderMap) -> bool {
+    let public = app.config.get("public_url");
+    let own = header_text(headers, "host").map(|host| format!("http://{host}"));
+    if public.is_empty() { own.as_deref() == Some(origin) } else { origin == public }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<Result<&str, Fault>> {
+    let value = headers.get(header::AUTHORIZATION)?;
+    let key = value.to_str().ok().and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    Some(key.map(|(_, key)| key.trim()).ok_or_else(|| unauthenticated("the Authorization header is not `Bearer KEY`")))
+}
+
+/// The `__Host-` name binds the cookie to HTTPS and this host; plain loopback HTTP cannot have it.
+pub fn cookie_name(secure: bool) -> &'static str {
+    if secure { "__Host-tg" } else { "tg" }
+}
+
+pub fn is_secure(app: &App) -> bool {
+    app.config.get("public_url").starts_with("https://")
+}
+
+pub fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == cookie_name(true) || *name == cookie_name(false)).map(|(_, value)| value)
+}
+
+fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn unauthenticated(told: &str) -> Fault {
+    Fault::new(
+        FaultKind::Unauthenticated,
+        told,
+        "send `Authorization: Bearer KEY` (make a key with `toolgate key create`), or sign in with a link from `toolgate user sign-in-link`",
+    )
+}
+
+/// Whether a key would be let in.
+pub async fn key_works(app: &App, key: &str) -> Result<bool, Fault> {
+    match key_caller(app, key).await {
+        Ok(_) => Ok(true),
+        Err(fault) if fault.kind() == FaultKind::Unauthenticated => Ok(false),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Who is behind a session cookie, if anyone; for the page that must not fail when nobody is.
+pub async fn session_of(app: &App, headers: &HeaderMap) -> Option<Caller> {
+    session_caller(app, session_cookie(headers)?).await.ok()
+}

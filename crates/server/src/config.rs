@@ -1,0 +1,304 @@
+//! Configuration: a file, the environment and flags, later ones winning, over one documented table of keys.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+use toolgate_contracts::Fault;
+
+pub const CONFIG_BYTES_MAX: usize = 256 * 1024;
+
+/// One key of the table in `docs/configuration.md`.
+pub struct Key {
+    pub name: &'static str,
+    pub default: &'static str,
+    pub about: &'static str,
+    check: fn(&str) -> Result<(), String>,
+}
+
+impl Key {
+    pub fn variable(&self) -> String {
+        format!("TOOLGATE_{}", self.name.to_uppercase())
+    }
+}
+
+pub const KEYS: &[Key] = &[
+    Key { name: "listen", default: "127.0.0.1:8787", about: "Address and port to serve on; port 0 takes a free one.", check: is_address },
+    Key { name: "public_url", default: "", about: "How people and agents reach the server; links are made from it. Empty: the listening address.", check: is_origin },
+    Key { name: "database", default: "", about: "`postgres://…`, or empty for SQLite in the data folder.", check: is_database },
+    Key { name: "database_connections", default: "8", about: "Connections to PostgreSQL, at most.", check: |text| is_number(text, 2, 200) },
+    Key { name: "durability", default: "auto", about: "`auto`: what has an effect is on the disk before it is answered. `power`: everything is.", check: |text| is_one_of(text, &["auto", "power"]) },
+    Key { name: "allowed_hosts", default: "", about: "Further host names to answer to, separated by commas. The listening address, loopback names and the host of `public_url` always are.", check: anything },
+    Key { name: "log", default: "info", about: "What to log: `error`, `warn`, `info`, `debug`, or a filter such as `info,toolgate_store=debug`.", check: anything },
+    Key { name: "log_format", default: "text", about: "`text` or `json`.", check: |text| is_one_of(text, &["text", "json"]) },
+    Key { name: "session_idle_minutes", default: "30", about: "A browser session ends after this long without use.", check: |text| is_number(text, 1, 1440) },
+    Key { name: "session_hours", default: "8", about: "A browser session ends after this long in any case.", check: |text| is_number(text, 1, 168) },
+];
+
+/// Where a value came from, for `config show`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    Default,
+    File,
+    Environment,
+    Flag,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    pub value: String,
+    pub origin: Origin,
+}
+
+/// INVARIANT: holds every key of [`KEYS`], each checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    settings: BTreeMap<&'static str, Setting>,
+}
+
+/// Every problem of a configuration, not only the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems(pub Vec<String>);
+
+impl std::fmt::Display for Problems {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl Config {
+    /// Layers file over defaults, environment over file, flags over all.
+    pub fn load(
+        file: Option<(&Path, &[u8])>,
+        variables: impl Iterator<Item = (String, String)>,
+        flags: &[(&'static str, String)],
+    ) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let mut settings: BTreeMap<&'static str, Setting> =
+            KEYS.iter().map(|key| (key.name, Setting { value: key.default.to_owned(), origin: Origin::Default })).collect();
+        let mut set = |name: &str, value: String, origin: Origin, place: String| match KEYS.iter().find(|key| key.name == name) {
+            None => problems.push(format!("{place}: unknown key `{name}`{}", suggestion(name))),
+            Some(key) => match (key.check)(&value) {
+                Err(problem) => problems.push(format!("{place}: `{name}`: {problem}")),
+                Ok(()) => drop(settings.insert(key.name, Setting { value, origin })),
+            },
+        };
+        if let Some((path, bytes)) = file {
+            match read_file(bytes) {
+                Err(problem) => return Err(Problems(vec![format!("{}: {problem}", path.display())])),
+                Ok(members) => {
+                    for (name, value) in members {
+                        set(&name, value, Origin::File, path.display().to_string());
+                    }
+                }
+            }
+        }
+        for (variable, value) in variables {
+            let Some(name) = variable.strip_prefix("TOOLGATE_") else { continue };
+            let name = name.to_lowercase();
+            // These belong to the command line and to tests, not to the server's table.
+            if matches!(name.as_str(), "data" | "server" | "key" | "tenant" | "config") || name.starts_with("test_") {
+                continue;
+            }
+            set(&name, value, Origin::Environment, format!("environment variable {variable}"));
+        }
+        for (name, value) in flags {
+            set(name, value.clone(), Origin::Flag, format!("--{}", name.replace('_', "-")));
+        }
+        if problems.is_empty() { Ok(Self { settings }) } else { Err(Problems(problems)) }
+    }
+
+    pub fn get(&self, name: &str) -> &str {
+        self.settings.get(name).map_or("", |setting| setting.value.as_str())
+    }
+
+    pub fn number(&self, name: &str) -> u32 {
+        self.get(name).parse().unwrap_or_default()
+    }
+
+    pub fn settings(&self) -> &BTreeMap<&'static str, Setting> {
+        &self.settings
+    }
+
+    /// As shown to people: passwords in URLs replaced.
+    pub fn shown(&self) -> BTreeMap<&'static str, Setting> {
+        let mut settings = self.settings.clone();
+        if let Some(database) = settings.get_mut("database") {
+            database.value = without_password(&database.value);
+        }
+        settings
+    }
+
+    /// Where the database is: the configured one, or a file in the data folder.
+    pub fn database_url(&self, data: &Path) -> String {
+        match self.get("database") {
+            "" => format!("sqlite://{}", data.join("toolgate.db").display()),
+            url => url.to_owned(),
+        }
+    }
+
+    pub fn allowed_hosts(&self) -> Vec<String> {
+        self.get("allowed_hosts").split(',').map(|host| host.trim().to_lowercase()).filter(|host| !host.is_empty()).collect()
+    }
+}
+
+/// The platform's data folder.
+pub fn default_data_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let xdg = variable("XDG_DATA_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
+    xdg.or_else(|| variable("HOME").map(|home| Path::new(&home).join(".local/share"))).map(|base| base.join("toolgate"))
+}
+
+/// The table of `docs/configuration.md`, which a test keeps equal to this.
+pub fn markdown_table() -> String {
+    let mut table = String::from("| key | environment | default | meaning |\n| --- | --- | --- | --- |\n");
+    for key in KEYS {
+        let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
+        let _ = writeln!(table, "| `{}` | `{}` | {default} | {} |", key.name, key.variable(), key.about);
+    }
+    table
+}
+
+fn read_file(bytes: &[u8]) -> Result<Vec<(String, String)>, String> {
+    if bytes.len() > CONFIG_BYTES_MAX {
+        return Err(format!("the file has {} bytes, the limit is {CONFIG_BYTES_MAX}", bytes.len()));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())?;
+    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Ok(Vec::new());
+    }
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| format!("not valid YAML: {error}"))?;
+    let Value::Object(members) = value else { return Err("expected `key: value` lines".to_owned()) };
+    let scalar = |(name, value): (String, Value)| match value {
+        Value::String(text) => Ok((name, text)),
+        Value::Number(number) => Ok((name, number.to_string())),
+        Value::Bool(flag) => Ok((name, flag.to_string())),
+        _ => Err(format!("`{name}` must be a single value")),
+    };
+    members.into_iter().map(scalar).collect()
+}
+
+fn suggestion(name: &str) -> String {
+    let near = |key: &&Key| {
+        let shared = key.name.chars().filter(|c| name.contains(*c)).count();
+        let distance = edit_distance(name, key.name);
+        distance <= 3 || (distance <= 5 && shared > key.name.len() / 2)
+    };
+    KEYS.iter()
+        .filter(near)
+        .min_by_key(|key| edit_distance(name, key.name))
+        .map_or_else(|| "; `toolgate config show` lists all keys".to_owned(), |key| format!("; did you mean `{}`?", key.name))
+}
+
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, from) in left.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (column, to) in right.iter().enumerate() {
+            let next = (diagonal + usize::from(from != *to)).min(row[column] + 1).min(row[column + 1] + 1);
+            diagonal = std::mem::replace(&mut row[column + 1], next);
+        }
+    }
+    row[right.len()]
+}
+
+/// Replaces the password of a URL.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    match rest.rsplit_once('@') {
+        Some((user, host)) => match user.split_once(':') {
+            Some((user, _)) => format!("{scheme}://{user}:***@{host}"),
+            None => url.to_owned(),
+        },
+        None => url.to_owned(),
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a check of the table")]
+fn anything(_: &str) -> Result<(), String> {
+    Ok(())
+}
+
+fn is_address(text: &str) -> Result<(), String> {
+    text.parse::<std::net::SocketAddr>().map(drop).map_err(|_| format!("`{text}` is not an address and port such as 127.0.0.1:8787"))
+}
+
+fn is_origin(text: &str) -> Result<(), String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match host {
+        _ if text.is_empty() => Ok(()),
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']) => Ok(()),
+        _ => Err(format!("`{text}` is not an origin such as https://tools.example.com (no path)")),
+    }
+}
+
+fn is_database(text: &str) -> Result<(), String> {
+    let known = text.is_empty() || ["postgres://", "postgresql://", "sqlite://"].iter().any(|scheme| text.starts_with(scheme));
+    if known { Ok(()) } else { Err(format!("`{}` is neither postgres://… nor sqlite://…", without_password(text))) }
+}
+
+fn is_number(text: &str, least: u32, most: u32) -> Result<(), String> {
+    match text.parse::<u32>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(()),
+        _ => Err(format!("`{text}` is not a whole number from {least} to {most}")),
+    }
+}
+
+fn is_one_of(text: &str, words: &[&str]) -> Result<(), String> {
+    if words.contains(&text) { Ok(()) } else { Err(format!("`{text}` is not one of {}", words.join(", "))) }
+}
+
+impl From<Problems> for Fault {
+    fn from(problems: Problems) -> Self {
+        Self::invalid(problems.to_string(), "correct the configuration; `toolgate config check` tests it")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str, variables: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Result<Config, Problems> {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let flags: Vec<_> = flags.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Config::load(Some((Path::new("toolgate.yaml"), file.as_bytes())), variables, &flags)
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file_over_defaults() {
+        let config = load("listen: 127.0.0.1:1\nlog: warn\n", &[("TOOLGATE_LISTEN", "127.0.0.1:2")], &[("listen", "127.0.0.1:3")]).unwrap();
+        assert_eq!((config.get("listen"), config.get("log"), config.get("durability")), ("127.0.0.1:3", "warn", "auto"));
+        assert_eq!(config.settings()["listen"].origin, Origin::Flag);
+    }
+
+    #[test]
+    fn every_problem_is_told_with_a_suggestion() {
+        let problems = load("listne: 1\ndurability: fast\n", &[("TOOLGATE_LOG_FROMAT", "json")], &[]).unwrap_err();
+        assert_eq!(
+            problems.0,
+            [
+                "toolgate.yaml: unknown key `listne`; did you mean `listen`?",
+                "toolgate.yaml: `durability`: `fast` is not one of auto, power",
+                "environment variable TOOLGATE_LOG_FROMAT: unknown key `log_fromat`; did you mean `log_format`?",
+            ]
+        );
+        assert!(load("a: [", &[], &[]).is_err());
+        assert!(load("# nothing\n", &[], &[]).is_ok());
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let config = load("", &[("TOOLGATE_DATABASE", "postgres://me:hunter2@db/x")], &[]).unwrap();
+        assert_eq!(config.shown()["database"].value, "postgres://me:***@db/x");
+        assert!(!load("", &[("TOOLGATE_DATABASE", "mysql://me:hunter2@db/x")], &[]).unwrap_err().to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn the_documented_table_is_the_table() {
+        let page = include_str!("../../../docs/configuration.md");
+        assert!(page.contains(&markdown_table()), "docs/configuration.md should hold:\n{}", markdown_table());
+    }
+}

@@ -1,0 +1,41 @@
+//! The page people see until the console is built: it redeems a sign-in link and says who is signed in.
+
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tower_http::set_header::SetResponseHeaderLayer;
+
+const SECURITY_HEADERS: [(&str, &str); 6] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; \
+         worker-src 'self'; frame-src 'self'; media-src 'self' blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("x-frame-options", "DENY"),
+];
+
+pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new()
+        .route("/", get(|| file("text/html; charset=utf-8", include_str!("../page/index.html"))))
+        .route("/page.css", get(|| file("text/css; charset=utf-8", include_str!("../page/page.css"))))
+        .route("/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("../page/page.js"))))
+        .route("/favicon.ico", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
+        .route("/mark.svg", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "Nothing here. The console is at /, the API at /api/v1, its description at /openapi.json.\n") })
+}
+
+/// What every answer carries, pages and API alike.
+pub fn secured<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    SECURITY_HEADERS.iter().fold(router, |router, (name, value)| {
+        router.layer(SetResponseHeaderLayer::if_not_present(HeaderName::from_static(name), HeaderValue::from_static(value)))
+    })
+}
+
+async fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text).into_response()
+}

@@ -1,0 +1,215 @@
+//! Serving: the lock on the data folder, the doors around the router, and an orderly end.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use toolgate_contracts::{Caller, Clock, Fault, Rng};
+use toolgate_store::lock::{DataLock, Held, LockError};
+
+use crate::app::{App, CodeTools, FIRST_USER};
+use crate::config::Config;
+use crate::identity::NewKey;
+use crate::problem::Problem;
+use crate::{LocalCaller, pages};
+
+/// How long open requests may finish after SIGTERM; the contract says ten seconds in all.
+const DRAIN: Duration = Duration::from_secs(8);
+/// How soon a change made by another replica is seen here.
+const REFRESH_EVERY: Duration = Duration::from_millis(500);
+const KEY_NAME: &str = "key-file";
+
+/// A data folder that this process has to itself.
+pub struct DataFolder {
+    pub path: PathBuf,
+    lock: DataLock,
+}
+
+/// What the holder of a data folder tells others: how to talk to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Running {
+    pub url: String,
+    pub key_file: PathBuf,
+}
+
+#[derive(Debug)]
+pub enum ServeError {
+    /// Another process has the folder; a server says how to reach it.
+    Held { pid: Option<u32>, running: Option<Running> },
+    Fault(Fault),
+}
+
+impl From<Fault> for ServeError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl DataFolder {
+    /// Makes the folder if need be (readable by its owner only) and takes its lock.
+    pub fn take(path: &Path) -> Result<Self, ServeError> {
+        make_private(path).map_err(|error| {
+            ServeError::Fault(Fault::new(
+                toolgate_contracts::FaultKind::Unavailable,
+                format!("the data folder {} cannot be used: {error}", path.display()),
+                "check its path, owner and mode, or choose another with --data",
+            ))
+        })?;
+        match DataLock::acquire(path) {
+            Ok(lock) => Ok(Self { path: path.to_owned(), lock }),
+            Err(LockError::Held(Held { pid, info })) => {
+                Err(ServeError::Held { pid, running: serde_json::from_value(info.into()).ok() })
+            }
+            Err(LockError::Folder(error)) => Err(ServeError::Fault(error.into())),
+        }
+    }
+}
+
+fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// What `serve --json` prints when it is ready.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ready {
+    pub url: String,
+    pub sign_in_url: String,
+    pub key_file: PathBuf,
+}
+
+/// Serves until told to stop. `ready` is called once, when requests are answered.
+pub async fn serve(
+    config: Config,
+    folder: &mut DataFolder,
+    code: CodeTools,
+    stop: impl Future<Output = ()> + Send + 'static,
+    before: impl AsyncFnOnce(&App) -> Result<(), Fault>,
+    ready: impl FnOnce(Ready),
+) -> Result<(), Fault> {
+    let address: SocketAddr = config.get("listen").parse().map_err(Fault::internal)?;
+    let app = App::open(config, &folder.path, code, Clock::System, Rng::System).await?;
+    before(&app).await?;
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
+        Fault::new(
+            toolgate_contracts::FaultKind::Unavailable,
+            format!("cannot listen on {address}: {error}"),
+            "stop whatever uses that address, or choose another with --listen (port 0 takes a free one)",
+        )
+    })?;
+    let bound = listener.local_addr().map_err(Fault::internal)?;
+    let _ = app.listening.set(bound);
+    let key_file = key_file(&app, &folder.path).await?;
+    let (token, _) = app.create_link(&operator(&app)?, FIRST_USER).await?;
+    let url = app.base_url();
+    let info = [("url", format!("http://{bound}")), ("key_file", key_file.display().to_string())];
+    let info = info.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    folder.lock.publish(&info).map_err(Fault::internal)?;
+
+    let refresher = tokio::spawn(follow_other_replicas(app.clone()));
+    let (drained, draining) = tokio::sync::oneshot::channel::<()>();
+    let stop = async move {
+        stop.await;
+        let _ = drained.send(());
+    };
+    let server = axum::serve(listener, outer(&app)).with_graceful_shutdown(stop).into_future();
+    ready(Ready { sign_in_url: app.sign_in_url(&token), url, key_file });
+    let patience = async {
+        // Dropped without a word if the server ended by itself.
+        let _ = draining.await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        ended = server => ended.map_err(Fault::internal)?,
+        () = patience => tracing::warn!("some requests did not end in time"),
+    }
+    refresher.abort();
+    app.close().await;
+    Ok(())
+}
+
+/// The router with its doors: host names, security headers.
+pub fn outer(app: &App) -> Router {
+    let router = app.router().merge(pages::router());
+    pages::secured(router).layer(middleware::from_fn_with_state(app.clone(), known_host))
+}
+
+/// Answers only to its own names, so that a page elsewhere cannot reach it by rebinding one.
+async fn known_host(State(app): State<App>, request: Request, next: Next) -> Response {
+    let host = request.uri().host().map(str::to_owned).or_else(|| {
+        request.headers().get(header::HOST).and_then(|value| value.to_str().ok()).map(|host| without_port(host).to_owned())
+    });
+    match host {
+        Some(host) if is_known(&app, &host) => next.run(request).await,
+        _ => Problem(Fault::invalid(
+            "this server does not answer to that host name",
+            "use the address it listens on, or name the host in `allowed_hosts` or `public_url`",
+        ))
+        .into_response(),
+    }
+}
+
+fn is_known(app: &App, host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_lowercase();
+    let public = app.config.get("public_url").split_once("://").map_or("", |(_, host)| without_port(host));
+    let listening = app.listening.get().map(|address| address.ip().to_string());
+    matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1") || Some(&host) == listening.as_ref() || (!public.is_empty() && host == public) || app.config.allowed_hosts().contains(&host)
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) => name,
+        _ => host,
+    }
+}
+
+async fn follow_other_replicas(app: App) {
+    loop {
+        tokio::time::sleep(REFRESH_EVERY).await;
+        if let Err(fault) = app.registry.refresh().await {
+            tracing::warn!("cannot follow changes: {}", fault.logged().unwrap_or(fault.told()));
+        }
+    }
+}
+
+/// The owner of the folder, who makes the first link and the first key.
+fn operator(app: &App) -> Result<Caller, Fault> {
+    crate::auth::local_caller(app, LocalCaller { uid: rustix::process::getuid().as_raw() }, crate::app::FIRST_TENANT)
+}
+
+/// An administrator's key beside the database, for the command line of the same owner. Made anew when it does not work.
+async fn key_file(app: &App, data: &Path) -> Result<PathBuf, Fault> {
+    let path = data.join("admin.key");
+    if let Ok(text) = std::fs::read_to_string(&path)
+        && crate::auth::key_works(app, text.trim()).await?
+    {
+        return Ok(path);
+    }
+    let caller = operator(app)?;
+    match app.revoke_key(&caller, KEY_NAME).await {
+        Err(fault) if fault.kind() != toolgate_contracts::FaultKind::NotFound => return Err(fault),
+        _ => {}
+    }
+    let scopes = vec!["admin".to_owned(), "operator".to_owned()];
+    let (_, text) = app.create_key(&caller, NewKey { name: KEY_NAME.to_owned(), owner: Some(FIRST_USER.to_owned()), agent: None, scopes, days: None }).await?;
+    write_private(&path, &text).map_err(|error| Fault::internal(format!("{}: {error}", path.display())))?;
+    Ok(path)
+}
+
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    // A new file, so that nobody keeps it open from when it was readable; renamed, so that nobody reads half of it.
+    let fresh = path.with_extension("new");
+    let _ = std::fs::remove_file(&fresh);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)
+}

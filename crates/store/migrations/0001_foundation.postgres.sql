@@ -1,0 +1,271 @@
+-- What PostgreSQL spells its own way: the calls with their log in monthly partitions, the rules that hold whoever
+-- writes, and row-level security by tenant under a role that cannot bypass it.
+
+CREATE TABLE calls (
+    tenant_id uuid NOT NULL,
+    id uuid NOT NULL,
+    call_id TEXT NOT NULL,
+    -- Null for a lone call: its run has the call's own id and no row.
+    run_id uuid,
+    root_run_id uuid,
+    step_id uuid,
+    seq bigint NOT NULL DEFAULT 0,
+    tool_id uuid NOT NULL REFERENCES tools (id),
+    tool_version TEXT NOT NULL,
+    agent_id uuid,
+    workspace_id uuid,
+    principal TEXT NOT NULL,
+    source TEXT NOT NULL CONSTRAINT calls_source
+        CHECK (source IN ('web', 'agent', 'api', 'mcp', 'cli', 'workflow', 'embed', 'schedule')),
+    mode TEXT NOT NULL DEFAULT 'execute' CONSTRAINT calls_mode CHECK (mode IN ('execute', 'record', 'dry_run')),
+    egress_class TEXT NOT NULL CONSTRAINT calls_egress_class CHECK (egress_class IN ('none', 'read_only', 'write')),
+    effect_free boolean NOT NULL,
+    status TEXT NOT NULL CONSTRAINT calls_status CHECK (status IN
+        ('pending', 'approved', 'rejected', 'running', 'completed', 'failed', 'cancelled', 'outcome_unknown')),
+    approval_status TEXT NOT NULL DEFAULT 'not_required' CONSTRAINT calls_approval_status
+        CHECK (approval_status IN ('pending', 'approved', 'rejected', 'not_required')),
+    approval_required boolean NOT NULL DEFAULT FALSE,
+    -- A `write`, or asked by a label: set at submit, never cleared; only a person's decision lets it run.
+    person_required boolean NOT NULL DEFAULT FALSE,
+    approval_id uuid,
+    approval_decided_by TEXT,
+    approval_reason TEXT,
+    cost_estimate TEXT,
+    cost TEXT,
+    attempts bigint NOT NULL DEFAULT 0,
+    cached boolean NOT NULL DEFAULT FALSE,
+    truncated boolean NOT NULL DEFAULT FALSE,
+    definition_digest bytea NOT NULL,
+    policy_revision bigint NOT NULL DEFAULT 0,
+    created_at bigint NOT NULL,
+    started_at bigint,
+    completed_at bigint,
+    labels TEXT NOT NULL DEFAULT '[]',
+    metadata TEXT,
+    usage TEXT,
+    decision TEXT NOT NULL,
+    error TEXT,
+    input TEXT,
+    proposed_input TEXT,
+    output TEXT,
+    PRIMARY KEY (tenant_id, id),
+    CONSTRAINT calls_run FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE,
+    CONSTRAINT calls_step FOREIGN KEY (tenant_id, step_id) REFERENCES steps (tenant_id, id) ON DELETE SET NULL (step_id),
+    CONSTRAINT calls_write_needs_person CHECK (egress_class <> 'write' OR person_required OR mode = 'dry_run' OR status = 'failed'),
+    CONSTRAINT calls_person_decides CHECK (
+        NOT person_required
+        OR status IN ('pending', 'rejected', 'failed', 'cancelled')
+        OR mode = 'dry_run'
+        OR (approval_status = 'approved' AND approval_decided_by IS NOT NULL AND approval_decided_by <> 'system:timeout'))
+) PARTITION BY RANGE (id);
+CREATE INDEX calls_tool ON calls (tenant_id, tool_id, id);
+CREATE INDEX calls_principal ON calls (tenant_id, principal, id);
+CREATE INDEX calls_root_run ON calls (tenant_id, root_run_id, id) WHERE root_run_id IS NOT NULL;
+CREATE INDEX calls_run ON calls (tenant_id, run_id, id) WHERE run_id IS NOT NULL;
+CREATE INDEX calls_agent ON calls (tenant_id, agent_id, status, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX calls_pending ON calls (tenant_id, id) WHERE approval_status = 'pending';
+CREATE INDEX calls_unfinished_or_failed ON calls (tenant_id, status, id) WHERE status <> 'completed';
+
+-- Several events of one call may share a row: `events` holds seq .. last_seq.
+CREATE TABLE events (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    last_seq bigint NOT NULL,
+    call_id uuid,
+    events text NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (tenant_id, run_id, seq)
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE audit_leaves (
+    tenant_id uuid NOT NULL REFERENCES tenants (id),
+    id uuid NOT NULL,
+    entry text NOT NULL CONSTRAINT audit_leaves_size CHECK (octet_length(entry) < 65536),
+    digest bytea NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) PARTITION BY RANGE (id);
+
+CREATE TABLE calls_default PARTITION OF calls DEFAULT;
+CREATE TABLE events_default PARTITION OF events DEFAULT;
+CREATE TABLE audit_leaves_default PARTITION OF audit_leaves DEFAULT;
+
+-- ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE FUNCTION toolgate_refuse(rule text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'rule: %', rule USING ERRCODE = 'TG001', CONSTRAINT = rule;
+END $$;
+
+CREATE FUNCTION tools_registry_egress_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.egress_class = 'write' THEN
+        NEW.requires_approval := true;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER trg_tools_registry_egress_guard BEFORE INSERT OR UPDATE ON tools
+    FOR EACH ROW EXECUTE FUNCTION tools_registry_egress_guard();
+
+CREATE FUNCTION tool_versions_immutable() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (NEW.tenant_id, NEW.tool_id, NEW.version, NEW.definition, NEW.input_schema, NEW.definition_digest, NEW.behaviour_digest)
+        IS DISTINCT FROM (OLD.tenant_id, OLD.tool_id, OLD.version, OLD.definition, OLD.input_schema, OLD.definition_digest, OLD.behaviour_digest)
+        OR NEW.output_schema IS DISTINCT FROM OLD.output_schema OR NEW.source IS DISTINCT FROM OLD.source THEN
+        PERFORM toolgate_refuse('tool_versions_immutable');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER tool_versions_immutable BEFORE UPDATE ON tool_versions
+    FOR EACH ROW EXECUTE FUNCTION tool_versions_immutable();
+
+-- A call begins pending, running, or refused; what ends at once may be written when it has ended, if it has no effect.
+CREATE FUNCTION calls_begin() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT (NEW.status IN ('pending', 'running', 'failed', 'cancelled')
+            OR (NEW.status = 'completed' AND (NEW.effect_free OR NEW.mode = 'dry_run'))) THEN
+        PERFORM toolgate_refuse('calls_begin');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER calls_begin BEFORE INSERT ON calls FOR EACH ROW EXECUTE FUNCTION calls_begin();
+
+CREATE FUNCTION calls_arrows() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.status <> OLD.status AND OLD.status || '>' || NEW.status NOT IN (
+        'pending>approved', 'pending>rejected', 'pending>cancelled',
+        'approved>running', 'approved>pending', 'approved>rejected', 'approved>cancelled',
+        'running>completed', 'running>failed', 'running>cancelled', 'running>outcome_unknown',
+        'outcome_unknown>completed', 'outcome_unknown>failed') THEN
+        PERFORM toolgate_refuse('calls_arrows');
+    END IF;
+    IF OLD.person_required AND NOT NEW.person_required THEN
+        PERFORM toolgate_refuse('calls_person_required_stays');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER calls_arrows BEFORE UPDATE ON calls FOR EACH ROW EXECUTE FUNCTION calls_arrows();
+
+-- Attached per table; the rule's name is the trigger's argument.
+CREATE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM toolgate_refuse(TG_ARGV[0]);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER schema_versions_immutable BEFORE UPDATE ON schema_versions
+    FOR EACH ROW EXECUTE FUNCTION append_only('schema_versions_immutable');
+CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE ON events
+    FOR EACH ROW EXECUTE FUNCTION append_only('events_append_only');
+CREATE TRIGGER audit_leaves_append_only BEFORE UPDATE OR DELETE ON audit_leaves
+    FOR EACH ROW EXECUTE FUNCTION append_only('audit_leaves_append_only');
+CREATE TRIGGER audit_sequence_append_only BEFORE UPDATE OR DELETE ON audit_sequence
+    FOR EACH ROW EXECUTE FUNCTION append_only('audit_sequence_append_only');
+CREATE TRIGGER events_no_truncate BEFORE TRUNCATE ON events
+    FOR EACH STATEMENT EXECUTE FUNCTION append_only('events_append_only');
+CREATE TRIGGER audit_leaves_no_truncate BEFORE TRUNCATE ON audit_leaves
+    FOR EACH STATEMENT EXECUTE FUNCTION append_only('audit_leaves_append_only');
+CREATE TRIGGER audit_sequence_no_truncate BEFORE TRUNCATE ON audit_sequence
+    FOR EACH STATEMENT EXECUTE FUNCTION append_only('audit_sequence_append_only');
+
+-- ── partitions ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- The smallest UUIDv7 of a moment: ids are time-ordered, so a month of ids is a month of rows.
+CREATE FUNCTION uuid_floor(moment timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT (lpad(to_hex((extract(epoch FROM moment) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid
+$$;
+
+-- Makes the partitions of the coming months. Months whose rows already lie in the default partition are left there.
+CREATE FUNCTION make_partitions(from_month date, months int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    parent text;
+    month date;
+    part text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['calls', 'events', 'audit_leaves'] LOOP
+        FOR i IN 0 .. months - 1 LOOP
+            month := date_trunc('month', from_month)::date + make_interval(months => i);
+            part := parent || to_char(month, '_YYYYMM');
+            IF to_regclass(part) IS NULL THEN
+                BEGIN
+                    EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', part, parent,
+                        uuid_floor(month::timestamp AT TIME ZONE 'UTC'),
+                        uuid_floor((month + interval '1 month')::timestamp AT TIME ZONE 'UTC'));
+                EXCEPTION WHEN check_violation THEN
+                    NULL;
+                END;
+            END IF;
+        END LOOP;
+    END LOOP;
+END $$;
+SELECT make_partitions(current_date, 3);
+
+-- ── row-level security ───────────────────────────────────────────────────────────────────────────────────────────
+
+-- The transaction says whose rows it is about: `*`, or a list of tenants.
+CREATE FUNCTION in_scope(tenant uuid) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT current_setting('toolgate.tenants', true) = '*'
+        OR tenant = ANY (string_to_array(current_setting('toolgate.tenants', true), ',')::uuid[])
+$$;
+
+-- Who may manage an agent: its owner, whoever manages agents in its workspace, an administrator.
+CREATE FUNCTION can_manage_agent(tenant uuid, agent uuid) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (
+        SELECT 1 FROM agents a
+        WHERE a.tenant_id = tenant AND a.id = agent
+          AND ('user:' || a.owner_id = current_setting('toolgate.viewer', true)
+            OR EXISTS (SELECT 1 FROM workspace_members m JOIN user_roles r ON r.tenant_id = m.tenant_id AND r.user_id = m.user_id
+                       WHERE m.tenant_id = tenant AND m.workspace_id = a.workspace_id AND r.role IN ('author', 'admin')
+                         AND 'user:' || m.user_id = current_setting('toolgate.viewer', true))))
+$$;
+
+DO $$
+DECLARE
+    t text;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'toolgate_app') THEN
+        BEGIN
+            CREATE ROLE toolgate_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            NULL;
+        END;
+    END IF;
+    EXECUTE format('GRANT toolgate_app TO %I', current_user);
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO toolgate_app', current_schema());
+
+    FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'workspace_members', 'browser_sessions',
+        'sign_in_links', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_overrides',
+        'tool_aliases', 'tool_groups', 'assignments', 'runs', 'steps', 'approvals', 'approval_votes', 'grants',
+        'request_ids', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
+        'audit_checkpoints', 'audit_payloads'] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
+        EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO toolgate_app', t);
+        IF t IN ('tools', 'tool_versions', 'schema_versions', 'tool_aliases', 'tool_groups') THEN
+            -- Rows of the system tenant are global: everyone reads them, only the operator's scope writes them.
+            EXECUTE format('CREATE POLICY tenant_reads ON %I FOR SELECT USING (in_scope(tenant_id) OR tenant_id = %L)', t,
+                '00000000-0000-0000-0000-000000000000');
+            EXECUTE format('CREATE POLICY tenant_inserts ON %I FOR INSERT WITH CHECK (in_scope(tenant_id))', t);
+            EXECUTE format('CREATE POLICY tenant_updates ON %I FOR UPDATE USING (in_scope(tenant_id)) WITH CHECK (in_scope(tenant_id))', t);
+            EXECUTE format('CREATE POLICY tenant_deletes ON %I FOR DELETE USING (in_scope(tenant_id))', t);
+        ELSIF t = 'calls' THEN
+            CREATE POLICY tenant_and_viewer ON calls
+                USING (in_scope(tenant_id) AND (current_setting('toolgate.viewer', true) = '*'
+                    OR principal = current_setting('toolgate.viewer', true)
+                    OR can_manage_agent(tenant_id, agent_id)))
+                WITH CHECK (in_scope(tenant_id));
+        ELSE
+            EXECUTE format('CREATE POLICY tenant ON %I USING (in_scope(tenant_id)) WITH CHECK (in_scope(tenant_id))', t);
+        END IF;
+    END LOOP;
+
+    ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
+    CREATE POLICY tenant ON tenants USING (in_scope(id)) WITH CHECK (in_scope(id));
+    GRANT SELECT, INSERT, UPDATE ON tenants TO toolgate_app;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, server_keys, leases, counters TO toolgate_app;
+    GRANT SELECT ON migrations TO toolgate_app;
+
+    -- The log is written once. Triggers say the same to whoever else may write.
+    REVOKE UPDATE, DELETE ON events, audit_leaves, audit_sequence, schema_versions FROM toolgate_app;
+END $$;

@@ -1,0 +1,450 @@
+-- The tables of Toolgate, in both databases. {uuid}, {bool}, {int}, {bytes} and {strict} are spelled per database.
+-- Times are milliseconds since 1970 UTC; JSON is text, because what was judged is what is kept.
+-- Every unique key holds the tenant, so that no tenant can learn what another has.
+
+-- ── who ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE tenants (
+    id {uuid} PRIMARY KEY,
+    slug TEXT NOT NULL,
+    name TEXT NOT NULL,
+    currency TEXT NOT NULL DEFAULT 'USD',
+    -- Which PostgreSQL cluster holds the tenant, once there are several.
+    cell TEXT NOT NULL DEFAULT '',
+    -- The tenant-wide switch that lets an open tool set hold `write` tools too (they still ask).
+    open_write {bool} NOT NULL DEFAULT FALSE,
+    frozen_at {int},
+    created_at {int} NOT NULL
+) {strict};
+CREATE UNIQUE INDEX tenants_slug ON tenants (slug);
+
+CREATE TABLE workspaces (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    slug TEXT NOT NULL,
+    name TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE UNIQUE INDEX workspaces_slug ON workspaces (tenant_id, slug);
+
+-- People, global; `users` is their membership in a tenant.
+CREATE TABLE accounts (
+    id {uuid} PRIMARY KEY,
+    email TEXT,
+    name TEXT NOT NULL,
+    password_hash TEXT,
+    created_at {int} NOT NULL
+) {strict};
+CREATE UNIQUE INDEX accounts_email ON accounts (email);
+
+CREATE TABLE users (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    account_id {uuid} REFERENCES accounts (id),
+    kind TEXT NOT NULL CONSTRAINT users_kind CHECK (kind IN ('person', 'service')),
+    name TEXT NOT NULL,
+    disabled_at {int},
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id),
+    CONSTRAINT users_person_has_account CHECK (kind = 'service' OR account_id IS NOT NULL)
+) {strict};
+CREATE UNIQUE INDEX users_account ON users (tenant_id, account_id);
+CREATE UNIQUE INDEX users_name ON users (tenant_id, name);
+
+CREATE TABLE user_roles (
+    tenant_id {uuid} NOT NULL,
+    user_id {uuid} NOT NULL,
+    role TEXT NOT NULL CONSTRAINT user_roles_role
+        CHECK (role IN ('viewer', 'member', 'approver', 'author', 'admin', 'operator', 'service')),
+    PRIMARY KEY (tenant_id, user_id, role),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
+) {strict};
+
+CREATE TABLE workspace_members (
+    tenant_id {uuid} NOT NULL,
+    workspace_id {uuid} NOT NULL,
+    user_id {uuid} NOT NULL,
+    PRIMARY KEY (tenant_id, workspace_id, user_id),
+    FOREIGN KEY (tenant_id, workspace_id) REFERENCES workspaces (tenant_id, id) ON DELETE CASCADE,
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
+) {strict};
+
+CREATE TABLE browser_sessions (
+    tenant_id {uuid} NOT NULL,
+    id {uuid} NOT NULL,
+    user_id {uuid} NOT NULL,
+    token_hash {bytes} NOT NULL,
+    created_at {int} NOT NULL,
+    last_seen_at {int} NOT NULL,
+    expires_at {int} NOT NULL,
+    revoked_at {int},
+    PRIMARY KEY (tenant_id, id),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
+) {strict};
+CREATE UNIQUE INDEX browser_sessions_token ON browser_sessions (token_hash);
+
+CREATE TABLE sign_in_links (
+    tenant_id {uuid} NOT NULL,
+    token_hash {bytes} NOT NULL,
+    user_id {uuid} NOT NULL,
+    created_at {int} NOT NULL,
+    expires_at {int} NOT NULL,
+    used_at {int},
+    PRIMARY KEY (tenant_id, token_hash),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
+) {strict};
+
+-- ── agents ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE profiles (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    name TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    revision {int} NOT NULL DEFAULT 1,
+    created_at {int} NOT NULL,
+    updated_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE UNIQUE INDEX profiles_name ON profiles (tenant_id, name);
+
+CREATE TABLE agents (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    name TEXT NOT NULL,
+    workspace_id {uuid} NOT NULL,
+    -- The user who answers for it; null when made on the local data folder.
+    owner_id {uuid},
+    profile_id {uuid},
+    spec TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'active' CONSTRAINT agents_state CHECK (state IN ('active', 'frozen')),
+    revision {int} NOT NULL DEFAULT 1,
+    created_at {int} NOT NULL,
+    updated_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id),
+    CONSTRAINT agents_workspace FOREIGN KEY (tenant_id, workspace_id) REFERENCES workspaces (tenant_id, id),
+    CONSTRAINT agents_owner FOREIGN KEY (tenant_id, owner_id) REFERENCES users (tenant_id, id),
+    CONSTRAINT agents_profile FOREIGN KEY (tenant_id, profile_id) REFERENCES profiles (tenant_id, id)
+) {strict};
+CREATE UNIQUE INDEX agents_name ON agents (tenant_id, name);
+
+CREATE TABLE api_keys (
+    tenant_id {uuid} NOT NULL,
+    id {uuid} NOT NULL,
+    user_id {uuid} NOT NULL,
+    -- Set: whoever holds the key acts as this agent.
+    agent_id {uuid},
+    name TEXT NOT NULL,
+    secret_hash {bytes} NOT NULL,
+    scopes TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    expires_at {int},
+    revoked_at {int},
+    last_used_at {int},
+    PRIMARY KEY (tenant_id, id),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE,
+    FOREIGN KEY (tenant_id, agent_id) REFERENCES agents (tenant_id, id) ON DELETE CASCADE
+) {strict};
+CREATE UNIQUE INDEX api_keys_name ON api_keys (tenant_id, user_id, name) WHERE revoked_at IS NULL;
+-- A credential is looked up before its tenant is known.
+CREATE INDEX api_keys_id ON api_keys (id);
+
+-- ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- Rows of the system tenant (the zero UUID) are global: code-defined tools, and what the operator made for all.
+CREATE TABLE tools (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    name TEXT NOT NULL,
+    -- Case, `_`, `-` and look-alikes folded: two spellings can never be two tools.
+    folded TEXT NOT NULL,
+    origin TEXT NOT NULL CONSTRAINT tools_origin CHECK (origin IN ('code', 'tenant', 'upstream', 'openapi', 'bundle')),
+    -- Of the newest version; seed 000's guard stands on these two.
+    egress_class TEXT NOT NULL DEFAULT 'none' CONSTRAINT tools_egress_class CHECK (egress_class IN ('none', 'read_only', 'write')),
+    requires_approval {bool} NOT NULL DEFAULT FALSE,
+    risk TEXT NOT NULL DEFAULT 'safe' CONSTRAINT tools_risk CHECK (risk IN ('safe', 'sensitive', 'critical')),
+    created_at {int} NOT NULL,
+    PRIMARY KEY (id),
+    CONSTRAINT tools_write_is_not_safe CHECK (NOT (egress_class = 'write' AND risk = 'safe'))
+) {strict};
+CREATE UNIQUE INDEX tools_folded ON tools (tenant_id, folded);
+
+-- Schemas by content: history is complete and never duplicated.
+CREATE TABLE schema_versions (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    digest {bytes} NOT NULL,
+    schema_text TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, digest)
+) {strict};
+
+CREATE TABLE tool_versions (
+    tenant_id {uuid} NOT NULL,
+    id {uuid} NOT NULL,
+    tool_id {uuid} NOT NULL REFERENCES tools (id) ON DELETE CASCADE,
+    version TEXT NOT NULL,
+    -- Without the schemas, which are kept by content.
+    definition TEXT NOT NULL,
+    input_schema {bytes} NOT NULL,
+    output_schema {bytes},
+    -- The file as its author wrote it, draft-07 and comments included.
+    source TEXT,
+    definition_digest {bytes} NOT NULL,
+    behaviour_digest {bytes} NOT NULL,
+    state TEXT NOT NULL DEFAULT 'active' CONSTRAINT tool_versions_state CHECK (state IN ('active', 'deprecated', 'blocked')),
+    message TEXT,
+    remove_by TEXT,
+    replaced_by TEXT,
+    published_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id),
+    FOREIGN KEY (tenant_id, input_schema) REFERENCES schema_versions (tenant_id, digest),
+    FOREIGN KEY (tenant_id, output_schema) REFERENCES schema_versions (tenant_id, digest)
+) {strict};
+CREATE UNIQUE INDEX tool_versions_version ON tool_versions (tenant_id, tool_id, version);
+
+-- A tenant's patch on a global tool: enable, disable, rename, tighten; never a copy.
+CREATE TABLE tool_overrides (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    tool_id {uuid} NOT NULL REFERENCES tools (id) ON DELETE CASCADE,
+    enabled {bool},
+    patch TEXT NOT NULL DEFAULT '{}',
+    revision {int} NOT NULL DEFAULT 1,
+    updated_by TEXT NOT NULL,
+    updated_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, tool_id)
+) {strict};
+
+CREATE TABLE tool_aliases (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    folded TEXT NOT NULL,
+    name TEXT NOT NULL,
+    tool_id {uuid} NOT NULL REFERENCES tools (id) ON DELETE CASCADE,
+    remove_by TEXT,
+    visibility TEXT NOT NULL DEFAULT 'external' CONSTRAINT tool_aliases_visibility CHECK (visibility IN ('external', 'internal')),
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, folded)
+) {strict};
+
+CREATE TABLE tool_groups (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    name TEXT NOT NULL,
+    tool_folded TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, name, tool_folded)
+) {strict};
+
+CREATE TABLE assignments (
+    tenant_id {uuid} NOT NULL,
+    agent_id {uuid} NOT NULL,
+    tool_id {uuid} NOT NULL REFERENCES tools (id) ON DELETE CASCADE,
+    profile_id {uuid},
+    created_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, agent_id, tool_id),
+    FOREIGN KEY (tenant_id, agent_id) REFERENCES agents (tenant_id, id) ON DELETE CASCADE,
+    CONSTRAINT assignments_profile FOREIGN KEY (tenant_id, profile_id) REFERENCES profiles (tenant_id, id)
+) {strict};
+
+-- ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE runs (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    root_run_id {uuid} NOT NULL,
+    parent_run_id {uuid},
+    workspace_id {uuid},
+    agent_id {uuid},
+    principal TEXT NOT NULL,
+    title TEXT,
+    state TEXT NOT NULL CONSTRAINT runs_state
+        CHECK (state IN ('queued', 'running', 'waiting_human', 'completed', 'failed', 'cancelled')),
+    limits TEXT NOT NULL DEFAULT '{}',
+    labels TEXT NOT NULL DEFAULT '[]',
+    frozen_at {int},
+    created_at {int} NOT NULL,
+    updated_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE INDEX runs_root ON runs (tenant_id, root_run_id, id);
+CREATE INDEX runs_open ON runs (tenant_id, state, id) WHERE state IN ('queued', 'running', 'waiting_human');
+
+CREATE TABLE steps (
+    tenant_id {uuid} NOT NULL,
+    id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    agent_id {uuid},
+    title TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id),
+    FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
+) {strict};
+CREATE INDEX steps_run ON steps (tenant_id, run_id, id);
+
+CREATE TABLE approvals (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    call_id {uuid} NOT NULL,
+    mode TEXT NOT NULL CONSTRAINT approvals_mode CHECK (mode IN ('blocking', 'continue_on_timeout', 'fire_and_continue')),
+    state TEXT NOT NULL DEFAULT 'open' CONSTRAINT approvals_state CHECK (state IN ('open', 'approved', 'rejected', 'expired', 'cancelled')),
+    reasons TEXT NOT NULL,
+    need {int} NOT NULL DEFAULT 1,
+    approvers TEXT NOT NULL DEFAULT '[]',
+    expires_at {int} NOT NULL,
+    decided_at {int},
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE INDEX approvals_open ON approvals (tenant_id, id) WHERE state = 'open';
+CREATE INDEX approvals_expiry ON approvals (expires_at) WHERE state = 'open';
+
+CREATE TABLE approval_votes (
+    tenant_id {uuid} NOT NULL,
+    approval_id {uuid} NOT NULL,
+    user_id {uuid} NOT NULL,
+    vote TEXT NOT NULL CONSTRAINT approval_votes_vote CHECK (vote IN ('approve', 'reject')),
+    reason TEXT,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, approval_id, user_id),
+    FOREIGN KEY (tenant_id, approval_id) REFERENCES approvals (tenant_id, id) ON DELETE CASCADE
+) {strict};
+
+CREATE TABLE grants (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    -- Null for a standing grant.
+    call_id {uuid},
+    binding TEXT NOT NULL,
+    binding_digest {bytes} NOT NULL,
+    issued_by TEXT NOT NULL,
+    expires_at {int} NOT NULL,
+    spent_at {int},
+    revoked_at {int},
+    uses {int} NOT NULL DEFAULT 0,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id),
+    CONSTRAINT grants_spent_once CHECK (call_id IS NULL OR uses <= 1)
+) {strict};
+CREATE INDEX grants_call ON grants (tenant_id, call_id) WHERE call_id IS NOT NULL;
+
+CREATE TABLE request_ids (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    principal TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    body_digest {bytes} NOT NULL,
+    call_id {uuid} NOT NULL,
+    expires_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, principal, request_id)
+) {strict};
+CREATE INDEX request_ids_expiry ON request_ids (expires_at);
+
+CREATE TABLE secrets (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    scope TEXT NOT NULL CONSTRAINT secrets_scope CHECK (scope IN ('user', 'workspace', 'org')),
+    scope_id {uuid} NOT NULL,
+    name TEXT NOT NULL,
+    version {int} NOT NULL,
+    key_id TEXT NOT NULL,
+    nonce {bytes} NOT NULL,
+    ciphertext {bytes} NOT NULL,
+    allowed TEXT NOT NULL DEFAULT '{}',
+    created_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE UNIQUE INDEX secrets_name ON secrets (tenant_id, scope, scope_id, name, version);
+
+CREATE TABLE usage (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    day TEXT NOT NULL,
+    agent_id {uuid} NOT NULL,
+    tool_id {uuid} NOT NULL,
+    calls {int} NOT NULL,
+    failed {int} NOT NULL,
+    cost_micros {int} NOT NULL,
+    units {int} NOT NULL,
+    PRIMARY KEY (tenant_id, day, agent_id, tool_id)
+) {strict};
+
+CREATE TABLE blobs (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    call_id {uuid},
+    sha256 {bytes} NOT NULL,
+    content_type TEXT NOT NULL,
+    size_bytes {int} NOT NULL,
+    location TEXT NOT NULL,
+    labels TEXT NOT NULL DEFAULT '[]',
+    created_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    expires_at {int},
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE INDEX blobs_call ON blobs (tenant_id, call_id) WHERE call_id IS NOT NULL;
+
+-- ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- A leaf gets its index by an insert here, so that leaves themselves never change.
+CREATE TABLE audit_sequence (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    leaf_index {int} NOT NULL,
+    leaf_id {uuid} NOT NULL,
+    PRIMARY KEY (tenant_id, leaf_index)
+) {strict};
+CREATE UNIQUE INDEX audit_sequence_leaf ON audit_sequence (tenant_id, leaf_id);
+
+CREATE TABLE audit_nodes (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    level {int} NOT NULL,
+    position {int} NOT NULL,
+    hash {bytes} NOT NULL,
+    PRIMARY KEY (tenant_id, level, position)
+) {strict};
+
+CREATE TABLE audit_checkpoints (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    size {int} NOT NULL,
+    root {bytes} NOT NULL,
+    note TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, size)
+) {strict};
+
+-- What a leaf commits to by a salted digest. Erasing salt and body keeps the log true.
+CREATE TABLE audit_payloads (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    leaf_id {uuid} NOT NULL,
+    -- Whose data it is, for export and erasure.
+    person TEXT,
+    salt {bytes} NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, leaf_id)
+) {strict};
+CREATE INDEX audit_payloads_person ON audit_payloads (tenant_id, person) WHERE person IS NOT NULL;
+
+-- ── the server itself ────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE server_keys (
+    kind TEXT NOT NULL,
+    kid TEXT NOT NULL,
+    tenant_id {uuid},
+    wrapped {bytes} NOT NULL,
+    state TEXT NOT NULL CONSTRAINT server_keys_state CHECK (state IN ('active', 'retiring', 'retired')),
+    created_at {int} NOT NULL,
+    PRIMARY KEY (kind, kid)
+) {strict};
+
+-- Background work is claimed by lease; there is no leader.
+CREATE TABLE leases (
+    name TEXT NOT NULL PRIMARY KEY,
+    holder TEXT NOT NULL,
+    expires_at {int} NOT NULL
+) {strict};
+
+-- `registry` counts configuration changes: a replica that sees a higher number loads anew.
+CREATE TABLE counters (
+    name TEXT NOT NULL PRIMARY KEY,
+    value {int} NOT NULL
+) {strict};
+INSERT INTO counters (name, value) VALUES ('registry', 0);

@@ -1,0 +1,69 @@
+//! The audit entry of what a change does, committed with it.
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+use sha2::{Digest as _, Sha256};
+use toolgate_contracts::{Digest, Fault, LeafId, TenantId, Timestamp, json};
+
+use crate::change::{Change, Expect};
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::{Row, Store};
+
+pub const ENTRY_BYTES_MAX: usize = 65_535;
+
+/// One entry of a tenant's log. Payloads never enter it: `details` holds names, numbers and digests.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    pub id: LeafId,
+    pub at: Timestamp,
+    pub tenant: TenantId,
+    /// Who is answerable, as `user:…` or `local:…`.
+    pub actor: String,
+    /// What was done, as `noun.verb`.
+    pub action: String,
+    /// What it was done to.
+    pub object: String,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub details: Map<String, Json>,
+}
+
+impl Entry {
+    /// The canonical text whose hash is the leaf.
+    pub fn text(&self) -> String {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        value["v"] = 1.into();
+        json::canonical(&value)
+    }
+}
+
+/// RFC 6962: a leaf is hashed with a zero byte before it, so that it can never pass for a node.
+pub fn leaf_hash(entry: &str) -> Digest {
+    let mut hash = Sha256::new();
+    hash.update([0]);
+    hash.update(entry.as_bytes());
+    Digest::from_bytes(hash.finalize().into())
+}
+
+impl Change {
+    /// Adds the entry of what this change does.
+    pub fn audit(&mut self, entry: &Entry) -> &mut Self {
+        let text = entry.text();
+        let digest = leaf_hash(&text);
+        let too_large = Fault::internal(format!("audit entry of {} bytes for {}", text.len(), entry.action));
+        self.expecting(
+            Expect::Rows(1, too_large),
+            "INSERT INTO audit_leaves (tenant_id, id, entry, digest, created_at) VALUES ($1, $2, $3, $4, $5)",
+            [entry.id.into(), text.into(), digest.into(), entry.at.into()],
+        )
+    }
+}
+
+impl Store {
+    /// The newest entries of a tenant's log, newest first.
+    pub async fn audit_entries(&self, tenant: TenantId, limit: u32) -> Result<Vec<Json>, Error> {
+        let sql = "SELECT entry FROM audit_leaves WHERE tenant_id = $1 ORDER BY id DESC LIMIT $2";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![limit.into()]).await?;
+        rows.iter().map(|row: &Row| row.json(0)).collect()
+    }
+}

@@ -1,0 +1,165 @@
+//! PostgreSQL: a pool that reads, one task that writes, and the owner's own connection for migrations.
+//!
+//! Invariant: whatever reads or writes tenants' rows runs under a role that row policies bind (see `session`).
+
+mod errors;
+mod migration;
+mod pipeline;
+mod session;
+mod tls;
+mod values;
+mod writer;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::queue::Queue;
+use super::{Options, READ_TIMEOUT};
+use crate::error::Error;
+use crate::migrate::MigrationState;
+use crate::row::Row;
+use crate::scope::Scope;
+use crate::statements::Text;
+use crate::url;
+use crate::value::Value;
+
+use session::Connector;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long `close` waits for the writer.
+const CLOSE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Prepared statements kept per connection; past it all are forgotten.
+const STATEMENTS_MAX: usize = 512;
+
+pub(super) struct Postgres {
+    pub queue: Queue,
+    connector: Connector,
+    pool: Pool,
+    stop: mpsc::UnboundedSender<writer::Message>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    options: Options,
+}
+
+impl Postgres {
+    pub async fn open(target: url::Postgres, options: Options) -> Result<Self, Error> {
+        let connector = Connector::new(target)?;
+        connector.check().await?;
+        let manager = Manager::from_config(
+            connector.config.clone(),
+            connector.tls.clone(),
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let begin = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
+            Box::pin(async move { session::begin(client).await.map_err(|error| HookError::message(error.to_string())) })
+        });
+        let pool = Pool::builder(manager)
+            .max_size(options.connections)
+            .wait_timeout(Some(options.patience))
+            .create_timeout(Some(CONNECT_TIMEOUT))
+            .recycle_timeout(Some(CONNECT_TIMEOUT))
+            .runtime(Runtime::Tokio1)
+            .post_create(begin)
+            .build()
+            .map_err(|error| Error::Unavailable(error.to_string()))?;
+        let (stop, messages) = mpsc::unbounded_channel();
+        let task = tokio::spawn(writer::Writer::new(connector.clone()).run(messages));
+        let jobs = stop.clone();
+        let send = move |job| match jobs.send(writer::Message::Change(job)) {
+            Err(mpsc::error::SendError(writer::Message::Change(job))) => Err(job),
+            _ => Ok(()),
+        };
+        let queue = Queue::new(options.queue, options.patience, Box::new(send));
+        Ok(Self { queue, connector, pool, stop, task: Mutex::new(Some(task)), options })
+    }
+
+    pub async fn query(&self, scope: &Scope, text: &Text, parameters: &[Value]) -> Result<Vec<Row>, Error> {
+        let client = self.pool.get().await.map_err(errors::of_pool)?;
+        let mut lent = Lent(Some(client));
+        let Some(client) = lent.0.as_ref() else { return Err(super::queue::closed()) };
+        let rows = match tokio::time::timeout(READ_TIMEOUT, read(client, scope, text, parameters)).await {
+            Ok(rows) => rows?,
+            Err(_) => return Err(Error::Unavailable("a query took too long".into())),
+        };
+        lent.give_back();
+        rows
+    }
+
+    pub async fn migrate(&self) -> Result<MigrationState, Error> {
+        let state = migration::migrate(&self.connector, self.options.migrations, &self.options.clock).await?;
+        // Connections that were made before the role was do not stay.
+        self.pool.retain(|_, _| false);
+        self.connector.check().await?;
+        Ok(state)
+    }
+
+    pub async fn migration_state(&self) -> Result<MigrationState, Error> {
+        migration::state(&self.connector, self.options.migrations).await
+    }
+
+    pub async fn close(&self) -> Result<(), Error> {
+        self.queue.close();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = match task {
+            None => Ok(()),
+            Some(task) => {
+                // Behind every change that was taken.
+                let _ = self.stop.send(writer::Message::Stop);
+                match tokio::time::timeout(CLOSE_TIMEOUT, task).await {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(error)) => Err(Error::Corrupt(format!("the writer ended: {error}"))),
+                    Err(_) => Err(Error::Unavailable("the writer does not end".into())),
+                }
+            }
+        };
+        self.pool.close();
+        ended
+    }
+}
+
+/// One round trip: the transaction is begun, scoped, read and ended without waiting in between. The outer `Err` means
+/// that the connection must not be used again.
+async fn read(client: &Client, scope: &Scope, text: &Text, parameters: &[Value]) -> Result<Result<Vec<Row>, Error>, Error> {
+    let statement = match values::prepare(client, &text.postgres).await {
+        Ok(statement) => statement,
+        Err(error) if pipeline::is_lost(&error) => return Err(errors::map(&error)),
+        Err(error) => return Ok(Err(errors::map(&error))),
+    };
+    let begin = session::begin_reading(scope);
+    let begun = pipeline::send(client.batch_execute(&begin)).await;
+    let rows = pipeline::send(values::run(client, &statement, parameters)).await;
+    let ended = pipeline::send(client.batch_execute("COMMIT")).await;
+    begun.answer().await.map_err(|error| errors::map(&error))?;
+    let rows = rows.answer().await;
+    ended.answer().await.map_err(|error| errors::map(&error))?;
+    Ok(rows.map(|(_, rows)| rows).map_err(|error| error.mapped()))
+}
+
+/// A connection that goes back to the pool only when nothing is under way on it.
+struct Lent(Option<Object>);
+
+impl Lent {
+    fn give_back(&mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+#[cfg(feature = "testing")]
+pub(super) async fn execute_as_owner(target: url::Postgres, sql: &str) -> Result<(), Error> {
+    let client = Connector::new(target)?.connect().await?;
+    match tokio::time::timeout(READ_TIMEOUT, client.batch_execute(sql)).await {
+        Ok(done) => done.map_err(|error| errors::map(&error)),
+        Err(_) => Err(Error::Unavailable("a statement took too long".into())),
+    }
+}

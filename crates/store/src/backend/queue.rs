@@ -1,0 +1,85 @@
+//! How changes reach the one writer, and how their callers are answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use toolgate_contracts::TenantId;
+
+use crate::change::{Durability, Expect, Outcome};
+use crate::error::Error;
+use crate::statements::Text;
+use crate::value::Value;
+
+/// Changes in one transaction. The writer takes what is queued when it becomes free and waits for no more.
+pub(super) const GROUP_CHANGES_MAX: usize = 256;
+
+pub(super) struct Ready {
+    pub text: Arc<Text>,
+    pub parameters: Vec<Value>,
+    pub expect: Expect,
+}
+
+pub(super) struct Work {
+    pub tenant: TenantId,
+    pub durability: Durability,
+    pub statements: Vec<Ready>,
+}
+
+pub(super) type Answer = Result<Outcome, Error>;
+
+pub(super) struct Job {
+    pub work: Work,
+    reply: oneshot::Sender<Answer>,
+    /// The job's place in the queue, free when it is answered.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Job {
+    /// A caller that went away does not hear it.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// Hands a job to the writer, or back when there is no writer any more.
+type Send = Box<dyn Fn(Job) -> Result<(), Job> + std::marker::Send + Sync>;
+
+pub(super) struct Queue {
+    places: Arc<Semaphore>,
+    patience: Duration,
+    send: Send,
+}
+
+impl Queue {
+    pub fn new(places: usize, patience: Duration, send: Send) -> Self {
+        Self { places: Arc::new(Semaphore::new(places)), patience, send }
+    }
+
+    pub async fn submit(&self, work: Work) -> Answer {
+        let place = match tokio::time::timeout(self.patience, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(_)) => return Err(closed()),
+            Err(_) => return Err(Error::Unavailable("the queue of changes is full".into())),
+        };
+        let (reply, answer) = oneshot::channel();
+        if (self.send)(Job { work, reply, _place: place }).is_err() {
+            return Err(closed());
+        }
+        match tokio::time::timeout(super::ANSWER_TIMEOUT, answer).await {
+            Ok(Ok(answer)) => answer,
+            // The writer ended with the job in its hands.
+            Ok(Err(_)) => Err(Error::Unconfirmed("the writer ended".into())),
+            Err(_) => Err(Error::Unconfirmed("the writer does not answer".into())),
+        }
+    }
+
+    /// From now on nothing is taken.
+    pub fn close(&self) {
+        self.places.close();
+    }
+}
+
+pub(super) fn closed() -> Error {
+    Error::Unavailable("the store was closed".into())
+}

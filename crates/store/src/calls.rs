@@ -1,0 +1,303 @@
+//! Calls as rows: writing one, and the lists that console and command line ask for.
+
+use serde::{Deserialize, Serialize};
+use toolgate_contracts::agent::SideEffects;
+use toolgate_contracts::definition::EgressClass;
+use toolgate_contracts::{AgentId, CallId, Digest, Fault, Page, Principal, RunId, Source, StepId, TenantId, Timestamp, ToolId};
+use utoipa::ToSchema;
+
+use crate::change::Change;
+use crate::cursor::ListOf;
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::{Row, Store, Value};
+
+/// A user who manages more agents than this reads their calls agent by agent.
+const AGENTS_MERGED_MAX: usize = 64;
+
+macro_rules! statuses {
+    ($name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($variant),* }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),* }
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| format!("`{text}` is not a status"))
+            }
+        }
+    };
+}
+
+statuses! {
+    Status {
+        Pending = "pending", Approved = "approved", Rejected = "rejected", Running = "running",
+        Completed = "completed", Failed = "failed", Cancelled = "cancelled", OutcomeUnknown = "outcome_unknown",
+    }
+}
+statuses! {
+    ApprovalStatus { Pending = "pending", Approved = "approved", Rejected = "rejected", NotRequired = "not_required" }
+}
+
+/// A call as it is first written.
+#[derive(Clone, Debug)]
+pub struct NewCall {
+    pub id: CallId,
+    pub call_id: String,
+    pub run: Option<RunId>,
+    pub root_run: Option<RunId>,
+    pub step: Option<StepId>,
+    pub seq: u32,
+    pub tool: ToolId,
+    pub tool_version: String,
+    pub agent: Option<AgentId>,
+    pub principal: Principal,
+    pub source: Source,
+    pub class: EgressClass,
+    pub side_effects: SideEffects,
+    pub status: Status,
+    pub approval_status: ApprovalStatus,
+    pub person_required: bool,
+    pub definition_digest: Digest,
+    pub decision: String,
+    pub input: String,
+    pub output: Option<String>,
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub completed_at: Option<Timestamp>,
+}
+
+impl Change {
+    pub fn insert_call(&mut self, call: &NewCall) -> &mut Self {
+        let NewCall {
+            id,
+            call_id,
+            run,
+            root_run,
+            step,
+            seq,
+            tool,
+            tool_version,
+            agent,
+            principal,
+            source,
+            class,
+            side_effects,
+            status,
+            approval_status,
+            person_required,
+            definition_digest,
+            decision,
+            input,
+            output,
+            error,
+            created_at,
+            completed_at,
+        } = call;
+        let started_at = if *status == Status::Pending { None } else { Some(*created_at) };
+        self.then(
+            "INSERT INTO calls (tenant_id, id, call_id, run_id, root_run_id, step_id, seq, tool_id, tool_version, agent_id, principal,
+                source, egress_class, effect_free, status, approval_status, approval_required, person_required, definition_digest,
+                decision, input, output, error, created_at, started_at, completed_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)",
+            [
+                (*id).into(),
+                call_id.into(),
+                (*run).into(),
+                (*root_run).into(),
+                (*step).into(),
+                (*seq).into(),
+                (*tool).into(),
+                tool_version.into(),
+                (*agent).into(),
+                principal.to_string().into(),
+                source.as_str().into(),
+                class.as_str().into(),
+                (*side_effects != SideEffects::Writes).into(),
+                status.as_str().into(),
+                approval_status.as_str().into(),
+                (*approval_status != ApprovalStatus::NotRequired).into(),
+                (*person_required).into(),
+                (*definition_digest).into(),
+                decision.into(),
+                input.into(),
+                output.clone().into(),
+                error.clone().into(),
+                (*created_at).into(),
+                started_at.into(),
+                (*completed_at).into(),
+            ],
+        )
+    }
+}
+
+/// The columns of a list; the large ones stay on their pages.
+const LISTED: &str = "c.tenant_id, c.id, c.call_id, c.run_id, c.step_id, c.tool_id, c.tool_version, c.agent_id, c.principal,
+    c.source, c.egress_class, c.status, c.approval_status, c.created_at, c.completed_at";
+
+/// A row of a list: no payloads, the joined names of seed 000's view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CallSummary {
+    pub id: CallId,
+    pub call_id: String,
+    pub run_id: RunId,
+    pub tool_id: ToolId,
+    pub tool_key: String,
+    pub tool_version: String,
+    pub agent_id: Option<AgentId>,
+    pub principal: String,
+    pub source: String,
+    pub egress_class: String,
+    pub status: Status,
+    pub approval_status: ApprovalStatus,
+    pub step_title: Option<String>,
+    pub created_at: Timestamp,
+    pub completed_at: Option<Timestamp>,
+}
+
+/// Whose calls are listed.
+#[derive(Clone, Debug)]
+pub enum Sight {
+    /// `calls.read.all`.
+    Everything,
+    /// The viewer's own, and those of the agents they manage.
+    OwnAndManaged { viewer: Principal, agents: Vec<AgentId> },
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CallFilter {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_run: Option<RunId>,
+    /// Only those that wait for a decision.
+    pub pending_approval: bool,
+}
+
+impl CallFilter {
+    /// The condition, in the words of the partial indexes: statuses are literals, so that a planner sees that they fit.
+    fn condition(&self, parameters: &mut Vec<Value>) -> String {
+        let Self { status, tool, agent, root_run, pending_approval } = self;
+        let mut condition = String::new();
+        let mut bind = |column: &str, value: Value| {
+            parameters.push(value);
+            // `$1` is the tenant.
+            condition.push_str(&format!(" AND c.{column} = ${}", parameters.len() + 1));
+        };
+        if let Some(tool) = tool {
+            bind("tool_id", (*tool).into());
+        }
+        if let Some(agent) = agent {
+            bind("agent_id", (*agent).into());
+        }
+        if let Some(root) = root_run {
+            bind("root_run_id", (*root).into());
+        }
+        match status {
+            Some(Status::Completed) => condition.push_str(" AND c.status = 'completed'"),
+            Some(other) => condition.push_str(&format!(" AND c.status = '{}' AND c.status <> 'completed'", other.as_str())),
+            None => {}
+        }
+        if *pending_approval {
+            condition.push_str(" AND c.approval_status = 'pending'");
+        }
+        condition
+    }
+}
+
+impl Store {
+    /// One page of calls, newest first.
+    pub async fn calls(
+        &self,
+        tenant: TenantId,
+        sight: &Sight,
+        filter: &CallFilter,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<CallSummary>, Fault> {
+        let described = serde_json::to_string(filter).unwrap_or_default();
+        let list = ListOf { tenant, list: "calls", filter: &described };
+        let before = cursor.map(|cursor| list.key(cursor)).transpose()?;
+        let before = before.and_then(|key| key.parse::<CallId>().ok());
+        let mut items = self.call_rows(tenant, sight, filter, before, limit + 1).await?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
+        Ok(Page { items, next_cursor })
+    }
+
+    async fn call_rows(
+        &self,
+        tenant: TenantId,
+        sight: &Sight,
+        filter: &CallFilter,
+        before: Option<CallId>,
+        limit: u32,
+    ) -> Result<Vec<CallSummary>, Error> {
+        let mut parameters = Vec::new();
+        let mut condition = filter.condition(&mut parameters);
+        if let Some(before) = before {
+            parameters.push(before.into());
+            condition.push_str(&format!(" AND c.id < ${}", parameters.len() + 1));
+        }
+        let page = |owner: &str| {
+            format!("SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page")
+        };
+        // Each part is one index range, so a page costs the same whether the viewer has ten calls or a million.
+        let (scope, source) = match sight {
+            Sight::Everything => (Scope::Tenant(tenant), page("")),
+            Sight::OwnAndManaged { viewer, agents } => {
+                parameters.push(viewer.to_string().into());
+                let mut parts = vec![page(&format!(" AND c.principal = ${}", parameters.len() + 1))];
+                for agent in agents.iter().take(AGENTS_MERGED_MAX) {
+                    parameters.push((*agent).into());
+                    parts.push(page(&format!(" AND c.agent_id = ${}", parameters.len() + 1)));
+                }
+                (Scope::Viewer { tenant, viewer: *viewer }, parts.join(" UNION "))
+            }
+        };
+        let sql = format!(
+            "SELECT c.id, c.call_id, c.run_id, c.tool_id, t.name, c.tool_version, c.agent_id, c.principal, c.source,
+                c.egress_class, c.status, c.approval_status, s.title, c.created_at, c.completed_at
+             FROM ({source}) c JOIN tools t ON t.id = c.tool_id
+             LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
+             ORDER BY c.id DESC LIMIT {limit}"
+        );
+        self.query(&scope, &sql, parameters).await?.iter().map(summary).collect()
+    }
+}
+
+fn summary(row: &Row) -> Result<CallSummary, Error> {
+    let id: CallId = row.get(0)?;
+    Ok(CallSummary {
+        id,
+        call_id: row.get(1)?,
+        run_id: row.get::<Option<RunId>>(2)?.unwrap_or(id.into()),
+        tool_id: row.get(3)?,
+        tool_key: row.get(4)?,
+        tool_version: row.get(5)?,
+        agent_id: row.get(6)?,
+        principal: row.get(7)?,
+        source: row.get(8)?,
+        egress_class: row.get(9)?,
+        status: row.parse(10)?,
+        approval_status: row.parse(11)?,
+        step_title: row.get(12)?,
+        created_at: row.get(13)?,
+        completed_at: row.get(14)?,
+    })
+}

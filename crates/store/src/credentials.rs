@@ -1,0 +1,228 @@
+//! API keys, browser sessions and one-time sign-in links. Secrets are kept only as hashes.
+
+use serde::{Deserialize, Serialize};
+use toolgate_contracts::{AgentId, Digest, Fault, FaultKind, KeyId, Role, SessionId, Slug, TenantId, Timestamp, UserId};
+use utoipa::ToSchema;
+
+use crate::change::{Change, Durability, Expect};
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::{Row, Store};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ApiKey {
+    pub id: KeyId,
+    pub name: String,
+    pub owner: UserId,
+    pub owner_name: String,
+    /// Set: whoever holds the key acts as this agent.
+    pub agent: Option<AgentId>,
+    pub scopes: Vec<String>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// What a credential stands for, as far as the database knows.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    pub tenant: TenantId,
+    pub tenant_slug: Slug,
+    pub user: UserId,
+    pub user_name: String,
+    pub roles: Vec<Role>,
+}
+
+#[derive(Clone, Debug)]
+pub struct KeyHolder {
+    pub holder: Holder,
+    pub key: KeyId,
+    pub secret_hash: Digest,
+    pub agent: Option<AgentId>,
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SessionHolder {
+    pub holder: Holder,
+    pub session: SessionId,
+    pub last_seen_at: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+impl Change {
+    pub fn insert_key(&mut self, key: &ApiKey, secret_hash: Digest) -> &mut Self {
+        let ApiKey { id, name, owner, owner_name: _, agent, scopes, created_at, expires_at, revoked_at: _, last_used_at: _ } = key;
+        let scopes = serde_json::Value::from(scopes.clone()).to_string();
+        self.then(
+            "INSERT INTO api_keys (tenant_id, id, user_id, agent_id, name, secret_hash, scopes, created_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            [
+                (*id).into(),
+                (*owner).into(),
+                (*agent).into(),
+                name.into(),
+                secret_hash.into(),
+                scopes.into(),
+                (*created_at).into(),
+                (*expires_at).into(),
+            ],
+        )
+    }
+
+    pub fn revoke_key(&mut self, key: KeyId, at: Timestamp) -> &mut Self {
+        self.expecting(
+            Expect::Some(Fault::not_found("key", key)),
+            "UPDATE api_keys SET revoked_at = $3 WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
+            [key.into(), at.into()],
+        )
+    }
+
+    pub fn touch_key(&mut self, key: KeyId, at: Timestamp) -> &mut Self {
+        self.then("UPDATE api_keys SET last_used_at = $3 WHERE tenant_id = $1 AND id = $2", [key.into(), at.into()])
+    }
+
+    pub fn insert_link(&mut self, token_hash: Digest, user: UserId, at: Timestamp, expires_at: Timestamp) -> &mut Self {
+        self.then(
+            "INSERT INTO sign_in_links (tenant_id, token_hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)",
+            [token_hash.into(), user.into(), at.into(), expires_at.into()],
+        )
+    }
+
+    /// Spends a link: once, and not after its time. The session is made in the same change.
+    pub fn spend_link(&mut self, token_hash: Digest, at: Timestamp) -> &mut Self {
+        let spent = Fault::new(
+            FaultKind::Unauthenticated,
+            "this sign-in link was used already or is too old",
+            "make a new one with `toolgate user sign-in-link NAME`",
+        );
+        self.expecting(
+            Expect::Rows(1, spent),
+            "UPDATE sign_in_links SET used_at = $3 WHERE tenant_id = $1 AND token_hash = $2 AND used_at IS NULL AND expires_at > $3",
+            [token_hash.into(), at.into()],
+        )
+    }
+
+    pub fn insert_session(
+        &mut self,
+        session: SessionId,
+        user: UserId,
+        token_hash: Digest,
+        at: Timestamp,
+        expires_at: Timestamp,
+    ) -> &mut Self {
+        self.then(
+            "INSERT INTO browser_sessions (tenant_id, id, user_id, token_hash, created_at, last_seen_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $5, $6)",
+            [session.into(), user.into(), token_hash.into(), at.into(), expires_at.into()],
+        )
+    }
+
+    pub fn revoke_session(&mut self, session: SessionId, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE browser_sessions SET revoked_at = $3 WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
+            [session.into(), at.into()],
+        )
+    }
+
+    pub fn touch_session(&mut self, session: SessionId, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE browser_sessions SET last_seen_at = $3 WHERE tenant_id = $1 AND id = $2",
+            [session.into(), at.into()],
+        )
+    }
+}
+
+const BEFORE_TENANT: Scope = Scope::Everyone("a credential is looked up before its tenant is known");
+
+impl Store {
+    /// The key with this id, if it and its user are in force.
+    pub async fn key_holder(&self, key: KeyId) -> Result<Option<KeyHolder>, Error> {
+        let sql = "SELECT k.tenant_id, t.slug, u.id, u.name, k.id, k.secret_hash, k.agent_id, k.scopes, k.expires_at, k.last_used_at
+             FROM api_keys k JOIN users u ON u.tenant_id = k.tenant_id AND u.id = k.user_id JOIN tenants t ON t.id = k.tenant_id
+             WHERE k.id = $1 AND k.revoked_at IS NULL AND u.disabled_at IS NULL";
+        let rows = self.query(&BEFORE_TENANT, sql, vec![key.into()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        Ok(Some(KeyHolder {
+            holder: self.holder(row).await?,
+            key: row.get(4)?,
+            secret_hash: row.get(5)?,
+            agent: row.get(6)?,
+            scopes: row.json(7)?,
+            expires_at: row.get(8)?,
+            last_used_at: row.get(9)?,
+        }))
+    }
+
+    pub async fn session_holder(&self, token_hash: Digest) -> Result<Option<SessionHolder>, Error> {
+        let sql = "SELECT s.tenant_id, t.slug, u.id, u.name, s.id, s.last_seen_at, s.expires_at
+             FROM browser_sessions s JOIN users u ON u.tenant_id = s.tenant_id AND u.id = s.user_id JOIN tenants t ON t.id = s.tenant_id
+             WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND u.disabled_at IS NULL";
+        let rows = self.query(&BEFORE_TENANT, sql, vec![token_hash.into()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        Ok(Some(SessionHolder {
+            holder: self.holder(row).await?,
+            session: row.get(4)?,
+            last_seen_at: row.get(5)?,
+            expires_at: row.get(6)?,
+        }))
+    }
+
+    /// Whose link it is; whether it still works is decided when it is spent.
+    pub async fn link_holder(&self, token_hash: Digest) -> Result<Option<Holder>, Error> {
+        let sql = "SELECT l.tenant_id, t.slug, u.id, u.name
+             FROM sign_in_links l JOIN users u ON u.tenant_id = l.tenant_id AND u.id = l.user_id JOIN tenants t ON t.id = l.tenant_id
+             WHERE l.token_hash = $1 AND u.disabled_at IS NULL";
+        let rows = self.query(&BEFORE_TENANT, sql, vec![token_hash.into()]).await?;
+        match rows.first() {
+            Some(row) => self.holder(row).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn holder(&self, row: &Row) -> Result<Holder, Error> {
+        let (tenant, user): (TenantId, UserId) = (row.get(0)?, row.get(2)?);
+        let sql = "SELECT role FROM user_roles WHERE tenant_id = $1 AND user_id = $2 ORDER BY role";
+        let roles = self.query(&Scope::Tenant(tenant), sql, vec![user.into()]).await?;
+        Ok(Holder {
+            tenant,
+            tenant_slug: row.parse(1)?,
+            user,
+            user_name: row.get(3)?,
+            roles: roles.iter().map(|role| role.parse(0)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Keys, newest first: those of one user, or all.
+    pub async fn keys(&self, tenant: TenantId, owner: Option<UserId>, before: Option<KeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        let sql = "SELECT k.id, k.name, k.user_id, u.name, k.agent_id, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+             FROM api_keys k JOIN users u ON u.tenant_id = k.tenant_id AND u.id = k.user_id
+             WHERE k.tenant_id = $1 AND (k.user_id = $2 OR $3) AND (k.id < $4 OR $5) ORDER BY k.id DESC LIMIT $6";
+        let parameters = vec![owner.into(), owner.is_none().into(), before.into(), before.is_none().into(), limit.into()];
+        let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
+        let key = |row: &Row| {
+            Ok(ApiKey {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                owner: row.get(2)?,
+                owner_name: row.get(3)?,
+                agent: row.get(4)?,
+                scopes: row.json(5)?,
+                created_at: row.get(6)?,
+                expires_at: row.get(7)?,
+                revoked_at: row.get(8)?,
+                last_used_at: row.get(9)?,
+            })
+        };
+        rows.iter().map(key).collect()
+    }
+
+    /// Notes the use of a credential; not worth waiting for the disk.
+    pub async fn note_use(&self, mut change: Change) -> Result<(), Error> {
+        change.durability = Durability::Process;
+        self.commit(change).await.map(drop)
+    }
+}

@@ -1,0 +1,57 @@
+//! What may be forgotten: finished calls past their time, and a person's payloads. The log keeps the trace of both.
+
+use toolgate_contracts::{CallId, Principal, TenantId, Timestamp};
+
+use crate::change::Change;
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::{Store, Value};
+
+/// Rows deleted in one transaction, so that retention never blocks the writer for long.
+pub const RETENTION_BATCH_ROWS: u32 = 5_000;
+
+const FINISHED: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
+
+/// The smallest id of a moment: ids are time-ordered.
+fn first_id_of(moment: Timestamp) -> CallId {
+    let millis = u64::try_from(moment.millis()).unwrap_or(0);
+    CallId::from_uuid(uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid())
+}
+
+impl Change {
+    /// Deletes at most one batch of finished calls that began before `moment`.
+    pub fn forget_calls_before(&mut self, moment: Timestamp) -> &mut Self {
+        self.then(
+            "DELETE FROM calls WHERE tenant_id = $1 AND id IN (SELECT id FROM calls WHERE tenant_id = $1 AND id < $2
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
+            [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into()],
+        )
+    }
+
+    /// Removes what a person sent and got. Rows, decisions and the log stay; salts go, so nothing can be guessed back.
+    pub fn erase_payloads_of(&mut self, person: Principal) -> &mut Self {
+        self.then(
+            "UPDATE calls SET input = NULL, proposed_input = NULL, output = NULL, error = NULL, metadata = NULL
+             WHERE tenant_id = $1 AND principal = $2",
+            [person.to_string().into()],
+        );
+        self.then("DELETE FROM audit_payloads WHERE tenant_id = $1 AND person = $2", [person.to_string().into()])
+    }
+}
+
+impl Store {
+    pub async fn count_calls_before(&self, tenant: TenantId, moment: Timestamp) -> Result<i64, Error> {
+        let sql = format!("SELECT count(*) FROM calls WHERE tenant_id = $1 AND id < $2 AND {FINISHED}");
+        self.count(tenant, &sql, first_id_of(moment).into()).await
+    }
+
+    pub async fn count_calls_of(&self, tenant: TenantId, person: Principal) -> Result<i64, Error> {
+        let sql = "SELECT count(*) FROM calls WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL";
+        self.count(tenant, sql, person.to_string().into()).await
+    }
+
+    async fn count(&self, tenant: TenantId, sql: &str, parameter: Value) -> Result<i64, Error> {
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![parameter]).await?;
+        rows.first().map_or(Ok(0), |row| row.get(0))
+    }
+}

@@ -1,0 +1,15 @@
+//! The contract of the store, on both databases: with tables of its own, so that it holds whatever the product's are.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod changes;
+mod closing;
+mod crash;
+mod failures;
+mod lock;
+mod migrations;
+mod schema;
+mod scopes;
+mod speed;
+mod values;
+mod zz_tmp;
