@@ -2,7 +2,7 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test lint fmt bench
+.PHONY: help run test lint fmt docs bench
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -25,6 +25,9 @@ lint: ## The checks that run nothing: tidy, format, clippy
 
 fmt: ## Format the code
 	cargo fmt --all
+
+docs: ## Make the documents a site in target/site
+	cargo xtask docs
 
 bench: ## Run every benchmark, in the release profile (its first build takes over ten minutes)
 	@scripts/setup

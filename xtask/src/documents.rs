@@ -37,7 +37,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Markdown for readers: at the root, and all of `docs/`.
-fn is_document(path: &str) -> bool {
+pub fn is_document(path: &str) -> bool {
     path.strip_suffix(".md").is_some_and(|stem| !stem.contains('/') || stem.starts_with("docs/"))
 }
 
@@ -104,7 +104,7 @@ fn is_setting(word: &str) -> bool {
 }
 
 /// A link's target from the root of the repository; `None` when it leaves the repository.
-fn resolve(folder: &str, path: &str) -> Option<String> {
+pub fn resolve(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = if path.starts_with('/') { Vec::new() } else { folder.split('/').collect() };
     for part in path.split('/') {
         match part {

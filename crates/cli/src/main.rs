@@ -1,1 +1,72 @@
-fn main(){}
+//! `toolgate`: the whole product on the command line. A command is a client of the REST API, always.
+
+mod args;
+mod client;
+mod code;
+mod commands;
+mod connect;
+mod failure;
+mod input;
+mod output;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use args::{Cli, Command, Said};
+use connect::{Environment, Session};
+use failure::{Done, Exit, usage_problem};
+use output::{Format, Output};
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let environment = Environment::read();
+    let colorless = environment.get("NO_COLOR").is_some() || environment.get("TERM") == Some("dumb");
+    let parsed = Cli::command().try_get_matches_from(&arguments).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, Said::of(&matches)))
+    });
+    let (cli, said) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return not_understood(&error, &arguments, colorless),
+    };
+    let output = Output::new(if cli.global.json { Format::Json } else { Format::Text }, colorless);
+    // What `serve` prints is one line when it is ready, and nothing else.
+    let problem_to_stdout = !matches!(cli.command, Command::Serve(_));
+    match run(cli, said, environment, output) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            output.failure(&failure, problem_to_stdout);
+            ExitCode::from(failure.exit().code())
+        }
+    }
+}
+
+fn run(cli: Cli, said: Said, environment: Environment, output: Output) -> Done {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| failure::Failure::failed(format!("cannot start: {error}"), "check the limits on threads and files"))?;
+    let done = runtime.block_on(async {
+        if let Some(done) = commands::offline(&cli.command, &output) {
+            return done;
+        }
+        let session = Session::new(&cli.global, said, environment, output)?;
+        commands::run(cli.command, &session).await
+    });
+    // Nothing of ours is left running; a reader of the database may still be winding down.
+    runtime.shutdown_background();
+    done
+}
+
+/// Help and version are answers; everything else clap says is an error of usage.
+fn not_understood(error: &clap::Error, arguments: &[OsString], colorless: bool) -> ExitCode {
+    // A reader that has gone away wanted no more.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|argument| argument == "--json") && !arguments.iter().any(|argument| argument == "serve") {
+        let _ = Output::new(Format::Json, colorless).json(&usage_problem(&error.to_string()));
+    }
+    ExitCode::from(Exit::Usage.code())
+}

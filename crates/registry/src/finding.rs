@@ -101,7 +101,7 @@ impl Finding {
             let _ = write!(text, ":{line}");
         }
         let _ = write!(text, ": {}[{code}]: {message}", severity.as_str());
-        if !pointer.is_empty() {
+        if !pointer.is_empty() && !message.contains(pointer.as_str()) {
             let _ = write!(text, " (at {})", shown(pointer));
         }
         if !fix.is_empty() {
@@ -119,7 +119,10 @@ pub fn has_errors(findings: &[Finding]) -> bool {
 pub fn sort(findings: &mut Vec<Finding>) {
     findings.sort_by(|left, right| {
         let key = |finding: &Finding| (finding.line.unwrap_or(u32::MAX), finding.severity);
-        key(left).cmp(&key(right)).then_with(|| left.pointer.cmp(&right.pointer)).then_with(|| left.code.cmp(&right.code))
+        key(left)
+            .cmp(&key(right))
+            .then_with(|| left.pointer.cmp(&right.pointer))
+            .then_with(|| left.code.cmp(&right.code))
     });
     findings.dedup();
 }
@@ -170,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_finding_reads_like_a_compiler_s() {
-        let finding = Finding::error("schema.remote-ref", "/input_schema/$ref", "`x` is remote", "copy it into `$defs`");
+        let finding =
+            Finding::error("schema.remote-ref", "/input_schema/$ref", "`x` is remote", "copy it into `$defs`");
         assert_eq!(
             finding.clone().on_line(7).show("TOOL.md"),
             "TOOL.md:7: error[schema.remote-ref]: `x` is remote (at /input_schema/$ref)\n  fix: copy it into `$defs`"

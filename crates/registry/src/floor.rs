@@ -26,7 +26,8 @@ pub struct Floor {
 }
 
 impl Floor {
-    pub const NOTHING: Self = Self { class: EgressClass::None, risk: Risk::Safe, sink: Sink::None, changes_state: false };
+    pub const NOTHING: Self =
+        Self { class: EgressClass::None, risk: Risk::Safe, sink: Sink::None, changes_state: false };
 
     #[must_use]
     pub fn join(self, other: Self) -> Self {
@@ -102,7 +103,8 @@ pub fn of(definition: &Definition, known: &dyn Known, findings: &mut Vec<Finding
             own.join(function.unwrap_or(Floor::NOTHING))
         }
         Runner::Composition(composition) => {
-            let mut walk = Walk { outermost: definition, known, path: vec![definition.name.to_string()], steps: 0, findings };
+            let mut walk =
+                Walk { outermost: definition, known, path: vec![definition.name.to_string()], steps: 0, findings };
             own.join(walk.composition(composition))
         }
         _ => own,
@@ -113,9 +115,17 @@ fn compare(definition: &Definition, floor: Floor, findings: &mut Vec<Finding>) {
     let kind = definition.runner.kind();
     let class = definition.class();
     if class < floor.class {
-        let said = definition.egress_class.map_or_else(|| "`egress_class` is not set, which means `none`".to_owned(), |said| format!("`egress_class` is `{said}`"));
+        let said = definition.egress_class.map_or_else(
+            || "`egress_class` is not set, which means `none`".to_owned(),
+            |said| format!("`egress_class` is `{said}`"),
+        );
         let message = format!("{said}, but the `{kind}` runner {} at least `{}`", because(definition), floor.class);
-        findings.push(Finding::error("floor.class", "/egress_class", message, format!("write `egress_class: {}`", floor.class)));
+        findings.push(Finding::error(
+            "floor.class",
+            "/egress_class",
+            message,
+            format!("write `egress_class: {}`", floor.class),
+        ));
     }
     // `write` never goes below `sensitive`, whatever the runner.
     let least = if class.max(floor.class) == EgressClass::Write { floor.risk.max(Risk::Sensitive) } else { floor.risk };
@@ -123,7 +133,12 @@ fn compare(definition: &Definition, floor: Floor, findings: &mut Vec<Finding>) {
     let risk = definition.risk.unwrap_or_else(|| class.max(floor.class).default_risk());
     if risk < least {
         let message = format!("the risk is `{risk}`, but {} is at least `{least}`", what(definition, class));
-        findings.push(Finding::error("floor.risk", "/risk", message, format!("write `risk: {least}`, or leave it out")));
+        findings.push(Finding::error(
+            "floor.risk",
+            "/risk",
+            message,
+            format!("write `risk: {least}`, or leave it out"),
+        ));
     }
     let sink = definition.sink.unwrap_or_else(|| definition.runner.sink_floor());
     if sink < floor.sink {
@@ -132,11 +147,21 @@ fn compare(definition: &Definition, floor: Floor, findings: &mut Vec<Finding>) {
     }
     if floor.changes_state && !definition.changes_state() {
         let message = format!("the `{kind}` runner changes the tenant's own records, and `changes_state` is not set");
-        findings.push(Finding::error("floor.state", "/changes_state", message, "write `changes_state: true`, so that a call is never repeated by itself"));
+        findings.push(Finding::error(
+            "floor.state",
+            "/changes_state",
+            message,
+            "write `changes_state: true`, so that a call is never repeated by itself",
+        ));
     }
     if class == EgressClass::Write && definition.changes_state == Some(false) {
         let message = "`changes_state` is false for a tool of class `write`";
-        findings.push(Finding::error("floor.state", "/changes_state", message, "leave `changes_state` out: `write` always changes state"));
+        findings.push(Finding::error(
+            "floor.state",
+            "/changes_state",
+            message,
+            "leave `changes_state` out: `write` always changes state",
+        ));
     }
 }
 
@@ -152,7 +177,11 @@ fn because(definition: &Definition) -> &'static str {
 }
 
 fn what(definition: &Definition, class: EgressClass) -> String {
-    if class == EgressClass::Write { "a tool of class `write`".to_owned() } else { format!("what the `{}` runner does", definition.runner.kind()) }
+    if class == EgressClass::Write {
+        "a tool of class `write`".to_owned()
+    } else {
+        format!("what the `{}` runner does", definition.runner.kind())
+    }
 }
 
 struct Walk<'a> {
@@ -169,7 +198,8 @@ impl Walk<'_> {
         let mut floor = Floor::NOTHING;
         for (index, step) in composition.steps.iter().enumerate() {
             // Only steps of the definition itself have a place in its file.
-            let pointer = if self.path.len() == 1 { format!("/runner/steps/{index}/tool") } else { "/runner/steps".to_owned() };
+            let pointer =
+                if self.path.len() == 1 { format!("/runner/steps/{index}/tool") } else { "/runner/steps".to_owned() };
             self.steps += 1;
             if self.steps > COMPOSITION_STEPS_MAX {
                 let message = format!("more than {COMPOSITION_STEPS_MAX} steps, counting those of compositions inside");
@@ -236,7 +266,12 @@ mod tests {
         fn function(&self, name: &str) -> Option<Floor> {
             match name {
                 "calculator" => Some(Floor::NOTHING),
-                "web_search" => Some(Floor { class: EgressClass::ReadOnly, risk: Risk::Safe, sink: Sink::Open, changes_state: false }),
+                "web_search" => Some(Floor {
+                    class: EgressClass::ReadOnly,
+                    risk: Risk::Safe,
+                    sink: Sink::Open,
+                    changes_state: false,
+                }),
                 "append_note" => Some(Floor { changes_state: true, ..Floor::NOTHING }),
                 _ => None,
             }
@@ -258,7 +293,8 @@ mod tests {
     }
 
     fn chain(name: &str, steps: &[&str], extra: Value) -> Definition {
-        let steps: Vec<_> = steps.iter().enumerate().map(|(n, tool)| json!({"id": format!("s{n}"), "tool": tool})).collect();
+        let steps: Vec<_> =
+            steps.iter().enumerate().map(|(n, tool)| json!({"id": format!("s{n}"), "tool": tool})).collect();
         let mut definition = definition(name, json!({"runner": {"kind": "composition", "steps": steps}}));
         let mut value = serde_json::to_value(&definition).unwrap();
         value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -291,7 +327,10 @@ mod tests {
         check_one(json!({"runner": post, "egress_class": "write", "risk": "safe"}), &["floor.risk"]);
         check_one(json!({"runner": post, "egress_class": "write", "sink": "none"}), &["floor.sink"]);
         check_one(json!({"runner": post, "egress_class": "write", "changes_state": false}), &["floor.state"]);
-        check_one(json!({"runner": {"kind": "external"}, "egress_class": "none", "risk": "safe"}), &["floor.class", "floor.risk"]);
+        check_one(
+            json!({"runner": {"kind": "external"}, "egress_class": "none", "risk": "safe"}),
+            &["floor.class", "floor.risk"],
+        );
         check_one(json!({"runner": {"kind": "record", "entity_type": "note"}}), &["floor.state"]);
         check_one(json!({"runner": {"kind": "record", "entity_type": "note"}, "changes_state": true}), &[]);
         check_one(json!({"runner": {"kind": "expression", "cel": "1"}}), &[]);
@@ -300,22 +339,44 @@ mod tests {
     #[test]
     fn a_function_says_what_it_does() {
         check_one(json!({"runner": {"kind": "builtin", "function": "calculator"}}), &[]);
-        check_one(json!({"runner": {"kind": "builtin", "function": "web_search"}, "egress_class": "read_only", "sink": "open"}), &[]);
+        check_one(
+            json!({"runner": {"kind": "builtin", "function": "web_search"}, "egress_class": "read_only", "sink": "open"}),
+            &[],
+        );
         check_one(json!({"runner": {"kind": "builtin", "function": "web_search"}}), &["floor.class", "floor.sink"]);
         check_one(json!({"runner": {"kind": "builtin", "function": "append_note"}}), &["floor.state"]);
-        let findings = check_with(vec![], &definition("x", json!({"runner": {"kind": "builtin", "function": "calculater"}})), &["floor.function"]);
+        let findings = check_with(
+            vec![],
+            &definition("x", json!({"runner": {"kind": "builtin", "function": "calculater"}})),
+            &["floor.function"],
+        );
         assert_eq!(findings[0].fix, "did you mean `calculator`?");
     }
 
     #[test]
     fn a_composition_is_as_strong_as_its_strongest_step() {
-        let read = definition("readIt", json!({"runner": {"kind": "http", "method": "GET", "url": "https://a.test/"}, "egress_class": "read_only"}));
+        let read = definition(
+            "readIt",
+            json!({"runner": {"kind": "http", "method": "GET", "url": "https://a.test/"}, "egress_class": "read_only"}),
+        );
         let send = definition("sendIt", json!({"runner": {"kind": "external"}, "egress_class": "write"}));
         let shelf = vec![read, send, chain("inner", &["sendIt"], json!({"egress_class": "write", "sink": "open"}))];
         let strong = json!({"egress_class": "write", "sink": "open"});
         check_with(shelf.clone(), &chain("both", &["readIt", "sendIt"], strong.clone()), &[]);
-        check_with(shelf.clone(), &chain("both", &["readIt", "sendIt"], json!({"egress_class": "read_only", "sink": "open"})), &["floor.class", "floor.state"]);
-        check_with(shelf.clone(), &chain("outer", &["inner"], json!({"egress_class": "read_only", "changes_state": true, "risk": "sensitive"})), &["floor.class", "floor.risk", "floor.sink"]);
+        check_with(
+            shelf.clone(),
+            &chain("both", &["readIt", "sendIt"], json!({"egress_class": "read_only", "sink": "open"})),
+            &["floor.class", "floor.state"],
+        );
+        check_with(
+            shelf.clone(),
+            &chain(
+                "outer",
+                &["inner"],
+                json!({"egress_class": "read_only", "changes_state": true, "risk": "sensitive"}),
+            ),
+            &["floor.class", "floor.risk", "floor.sink"],
+        );
         check_with(shelf, &chain("outer", &["inner"], strong), &[]);
     }
 
@@ -327,7 +388,11 @@ mod tests {
         let findings = check_with(vec![a.clone(), b.clone(), c], &a, &["floor.circle", "floor.step"]);
         assert_eq!(findings[0].message, "the composition calls itself: a → b → c → a");
         assert_eq!(findings[1].message, "there is no tool `gone`, which a → b calls");
-        let findings = check_with(vec![chain("d", &["e"], json!({})), chain("e", &["d"], json!({}))], &chain("x", &["d"], json!({})), &["floor.circle"]);
+        let findings = check_with(
+            vec![chain("d", &["e"], json!({})), chain("e", &["d"], json!({}))],
+            &chain("x", &["d"], json!({})),
+            &["floor.circle"],
+        );
         assert_eq!(findings[0].message, "compositions call each other: x → d → e → d");
         check_with(vec![], &chain("x", &["not a name", "X"], json!({})), &["floor.step", "floor.circle"]);
         check_with(vec![], &chain("x", &["calculator@1"], json!({})), &["floor.step"]);
@@ -336,7 +401,10 @@ mod tests {
     #[test]
     fn compositions_do_not_multiply_without_end() {
         let level = |n: usize| chain(&format!("c{n}"), &[&*format!("c{}", n + 1); 10], json!({}));
-        let shelf: Vec<_> = (1..12).map(level).chain([definition("c12", json!({"runner": {"kind": "expression", "cel": "1"}}))]).collect();
+        let shelf: Vec<_> = (1..12)
+            .map(level)
+            .chain([definition("c12", json!({"runner": {"kind": "expression", "cel": "1"}}))])
+            .collect();
         let findings = check(&level(0), &Shelf(shelf)).unwrap_err();
         assert!(findings.iter().all(|finding| finding.code == "floor.steps"), "{findings:#?}");
         assert!(findings.len() < 50);

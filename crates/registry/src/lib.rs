@@ -3,12 +3,20 @@
 //! The files here take bytes or values and give values: no clock, no disk, no network, so the command line
 //! (`tool test`, offline) and the server (registration) judge a definition by the same code.
 
+pub mod commands;
+pub mod diff;
 pub mod finding;
 pub mod floor;
+pub mod groups;
 pub mod lint;
+pub mod patch;
 pub mod render;
 pub mod schema;
+pub mod search;
+pub mod snapshot;
 pub mod tool_md;
+pub mod toolset;
 mod words;
 
 pub use finding::{Finding, Severity};
+pub use snapshot::Snapshot;

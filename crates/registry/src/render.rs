@@ -9,9 +9,10 @@ mod provider;
 mod xml;
 
 use serde_json::Value;
-use toolgate_contracts::definition::{APPROVAL_TIMEOUT_S_DEFAULT, Definition, Hitl, OUTPUT_BYTES_DEFAULT, TIMEOUT_MS_DEFAULT};
+use toolgate_contracts::definition::{
+    APPROVAL_TIMEOUT_S_DEFAULT, Definition, Hitl, OUTPUT_BYTES_DEFAULT, TIMEOUT_MS_DEFAULT,
+};
 
-pub(crate) use self::provider::GEMINI_KEYWORDS;
 use crate::finding::{nearest, shown};
 use crate::tool_md::Originals;
 

@@ -77,10 +77,20 @@ pub fn check(schema: &Value, at: &str) -> Vec<Finding> {
     let bytes = schema.to_string().len();
     if bytes > json::SCHEMA_BYTES_MAX {
         let message = format!("the schema has {bytes} bytes, the limit is {}", json::SCHEMA_BYTES_MAX);
-        return vec![Finding::error("schema.too-large", at, message, "describe the data more loosely; a tool's input is small")];
+        return vec![Finding::error(
+            "schema.too-large",
+            at,
+            message,
+            "describe the data more loosely; a tool's input is small",
+        )];
     }
     if let Err(error) = json::check(schema, json::SCHEMA_BYTES_MAX) {
-        return vec![Finding::error("schema.unreadable", format!("{at}{}", error.pointer), error.message, "correct the value named here")];
+        return vec![Finding::error(
+            "schema.unreadable",
+            format!("{at}{}", error.pointer),
+            error.message,
+            "correct the value named here",
+        )];
     }
     if keywords.get("type") != Some(&Value::from("object")) {
         let fix = "write `type: object` at the top level and put the arguments under `properties`";
@@ -94,7 +104,12 @@ pub fn check(schema: &Value, at: &str) -> Vec<Finding> {
     let places = walk::places(schema);
     if places.len() > SUBSCHEMAS_MAX {
         let message = format!("more than {SUBSCHEMAS_MAX} schemas in one");
-        findings.push(Finding::error("schema.too-many", at, message, "split the tool, or describe the parts more loosely"));
+        findings.push(Finding::error(
+            "schema.too-many",
+            at,
+            message,
+            "split the tool, or describe the parts more loosely",
+        ));
         return findings;
     }
     let (graph, dangling) = reference::graph(&places, at);
@@ -107,7 +122,12 @@ pub fn check(schema: &Value, at: &str) -> Vec<Finding> {
     if findings.iter().all(|finding| finding.severity != crate::Severity::Error) {
         findings.extend(places.iter().filter(|place| defaults::never_ends(schema, place.schema)).map(|place| {
             let fix = "give the default all its members, or leave out the one that recurs";
-            Finding::error("schema.default-loop", format!("{at}{}/default", place.pointer), "the default keeps adding to itself", fix)
+            Finding::error(
+                "schema.default-loop",
+                format!("{at}{}/default", place.pointer),
+                "the default keeps adding to itself",
+                fix,
+            )
         }));
     }
     findings.extend(meta(schema, at));
@@ -122,7 +142,12 @@ fn keyword_findings(place: &walk::Place<'_>, at: &str, findings: &mut Vec<Findin
         match keyword.as_str() {
             "$id" if place.parent.is_some() => {
                 let fix = "remove it and refer to the schema as `#/$defs/NAME`";
-                findings.push(Finding::error("schema.id", pointer, "a schema inside has its own `$id`, which changes what `#` means below it", fix));
+                findings.push(Finding::error(
+                    "schema.id",
+                    pointer,
+                    "a schema inside has its own `$id`, which changes what `#` means below it",
+                    fix,
+                ));
             }
             "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef" | "$recursiveAnchor" | "$vocabulary" => {
                 let message = format!("`{keyword}` is not supported");
@@ -155,7 +180,9 @@ fn instead_of(keyword: &str) -> String {
     match keyword {
         "nullable" => "write `type: [string, \"null\"]`".to_owned(),
         "example" => "write `examples:` with a list".to_owned(),
-        "dependencies" => "write `dependentRequired` or `dependentSchemas`, or declare draft-07 in `$schema`".to_owned(),
+        "dependencies" => {
+            "write `dependentRequired` or `dependentSchemas`, or declare draft-07 in `$schema`".to_owned()
+        }
         "additionalItems" => "write `prefixItems` and `items`, or declare draft-07 in `$schema`".to_owned(),
         "id" => "write `$id`, or leave it out".to_owned(),
         "optional" => "leave the name out of `required`".to_owned(),
@@ -174,7 +201,12 @@ fn patterns(places: &[walk::Place<'_>], at: &str) -> Vec<Finding> {
             found.push((format!("{at}{}/pattern", place.pointer), pattern));
         }
         let named = place.schema.get("patternProperties").and_then(Value::as_object);
-        found.extend(named.into_iter().flatten().map(|(name, _)| (format!("{at}{}/patternProperties", place.pointer), name.as_str())));
+        found.extend(
+            named
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| (format!("{at}{}/patternProperties", place.pointer), name.as_str())),
+        );
     }
     let mut findings = Vec::new();
     let mut total = 0;
@@ -185,11 +217,19 @@ fn patterns(places: &[walk::Place<'_>], at: &str) -> Vec<Finding> {
         }
         match pattern::price(pattern) {
             Ok(bytes) => total += bytes,
-            Err((message, fix)) => findings.push(Finding::error("schema.pattern", pointer, format!("`{}`: {message}", shown(pattern)), fix)),
+            Err((message, fix)) => findings.push(Finding::error(
+                "schema.pattern",
+                pointer,
+                format!("`{}`: {message}", shown(pattern)),
+                fix,
+            )),
         }
     }
     if total > pattern::SCHEMA_COMPILED_BYTES_MAX {
-        let message = format!("the patterns need more than {} MiB together when compiled", pattern::SCHEMA_COMPILED_BYTES_MAX / 1024 / 1024);
+        let message = format!(
+            "the patterns need more than {} MiB together when compiled",
+            pattern::SCHEMA_COMPILED_BYTES_MAX / 1024 / 1024
+        );
         findings.push(Finding::error("schema.too-many-patterns", at, message, "use fewer patterns, or simpler ones"));
     }
     findings

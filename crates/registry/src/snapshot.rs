@@ -135,7 +135,7 @@ pub struct AliasUse {
     pub visibility: Visibility,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Snapshot {
     pub revision: i64,
     tenants: HashMap<TenantId, Arc<TenantRegistry>>,
@@ -209,7 +209,6 @@ struct Shared {
     groups: Vec<GroupMember>,
 }
 
-#[derive(Debug)]
 pub struct TenantRegistry {
     pub tenant: Tenant,
     pub agents: HashMap<AgentId, StoredAgent>,
@@ -348,7 +347,7 @@ impl TenantRegistry {
                 category: "agent".to_owned(),
                 aliases: Vec::new(),
             });
-            Index::build(tools.chain(agents).collect())
+            Index::build(tools.chain(agents))
         })
     }
 }

@@ -61,7 +61,10 @@ pub fn parse_as(file: &[u8], dialect: Dialect) -> Result<Authored, Vec<Finding>>
         if members.contains_key("docs") {
             let fix = "move the text below the closing `---`: the Markdown body is `docs`";
             let finding = Finding::error("member.docs", "/docs", "`docs` is written in the front matter", fix);
-            findings.push(finding.on_line(lines.root.as_ref().and_then(|root| root.members.get("docs")).map_or(1, |docs| docs.line)));
+            findings
+                .push(finding.on_line(
+                    lines.root.as_ref().and_then(|root| root.members.get("docs")).map_or(1, |docs| docs.line),
+                ));
             members.remove("docs");
         }
         if !docs.is_empty() {
@@ -82,7 +85,12 @@ pub fn parse_value(value: Value, dialect: Dialect) -> Result<Authored, Vec<Findi
     authored(value, LineMap::default(), Vec::new(), dialect)
 }
 
-fn authored(mut value: Value, mut lines: LineMap, mut notes: Vec<Finding>, dialect: Dialect) -> Result<Authored, Vec<Finding>> {
+fn authored(
+    mut value: Value,
+    mut lines: LineMap,
+    mut notes: Vec<Finding>,
+    dialect: Dialect,
+) -> Result<Authored, Vec<Finding>> {
     json::drop_nulls(&mut value, &OPAQUE_MEMBERS);
     let Value::Object(members) = value else {
         let fix = "write one `member: value` per line, beginning with `name:`";
@@ -99,7 +107,8 @@ fn authored(mut value: Value, mut lines: LineMap, mut notes: Vec<Finding>, diale
     };
     let mut originals = Originals::default();
     let input = (&mut definition.input_schema, &mut originals.input_schema, "/input_schema");
-    let output = definition.output_schema.as_mut().map(|schema| (schema, &mut originals.output_schema, "/output_schema"));
+    let output =
+        definition.output_schema.as_mut().map(|schema| (schema, &mut originals.output_schema, "/output_schema"));
     for (written, original, at) in std::iter::once(input).chain(output) {
         match schema::convert(written, dialect, at) {
             Ok(None) => {}
@@ -150,7 +159,9 @@ fn split(text: &str) -> Result<(&str, String), Vec<Finding>> {
         end += line.len();
     }
     let fix = "end the front matter with a line `---`, at the beginning of the line";
-    Err(vec![Finding::error("file.front-matter", "", "the front matter that begins on line 1 has no end", fix).on_line(1)])
+    Err(vec![
+        Finding::error("file.front-matter", "", "the front matter that begins on line 1 has no end", fix).on_line(1),
+    ])
 }
 
 fn unreadable(error: &json::Error) -> Finding {

@@ -10,7 +10,8 @@ pub(crate) fn split(name: &str) -> Vec<String> {
         if c.is_alphanumeric() {
             let hump = c.is_uppercase() && before.is_lowercase();
             // The last capital of an acronym belongs to the next word: HTTP-Server.
-            let after_acronym = c.is_uppercase() && before.is_uppercase() && characters.peek().is_some_and(|next| next.is_lowercase());
+            let after_acronym =
+                c.is_uppercase() && before.is_uppercase() && characters.peek().is_some_and(|next| next.is_lowercase());
             if !open || hump || after_acronym {
                 words.push(String::new());
             }

@@ -1,6 +1,7 @@
 //! The door: from a request to the [`Caller`] who is answerable for it.
 
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -24,23 +25,24 @@ pub struct LocalCaller {
 }
 
 /// Identifies the caller of every API route, and serves no snapshot older than the caller was promised.
-pub async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
-    let caller = caller_of(&app, &request).await?;
-    if let Some(revision) = header_text(request.headers(), REVISION_HEADER).and_then(|text| text.parse().ok()) {
+pub async fn identify(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let caller = caller_of(&app, &parts).await?;
+    if let Some(revision) = header_text(&parts.headers, REVISION_HEADER).and_then(|text| text.parse().ok()) {
         app.registry.at_least(revision).await?;
     }
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    parts.extensions.insert(caller);
+    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
-async fn caller_of(app: &App, request: &Request) -> Result<Caller, Fault> {
-    let wanted = header_text(request.headers(), TENANT_HEADER);
-    if let Some(local) = request.extensions().get::<LocalCaller>() {
+async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
+    let wanted = header_text(&request.headers, TENANT_HEADER);
+    if let Some(local) = request.extensions.get::<LocalCaller>() {
         return local_caller(app, *local, wanted.unwrap_or(FIRST_TENANT));
     }
-    let caller = match bearer(request.headers()) {
+    let caller = match bearer(&request.headers) {
         Some(key) => key_caller(app, key?).await?,
-        None => match session_cookie(request.headers()) {
+        None => match session_cookie(&request.headers) {
             Some(token) => {
                 require_same_site(app, request)?;
                 session_caller(app, token).await?
@@ -114,11 +116,11 @@ fn idle_until(app: &App, seen: Timestamp) -> Timestamp {
 }
 
 /// A browser sends its cookie with any page's request, so what changes something must come from our own pages.
-fn require_same_site(app: &App, request: &Request) -> Result<(), Fault> {
-    if matches!(*request.method(), Method::GET | Method::HEAD) {
+fn require_same_site(app: &App, request: &Parts) -> Result<(), Fault> {
+    if matches!(request.method, Method::GET | Method::HEAD) {
         return Ok(());
     }
-    let headers = request.headers();
+    let headers = &request.headers;
     let same = match header_text(headers, "sec-fetch-site") {
         Some(site) => site == "same-origin",
         None => header_text(headers, "origin").is_some_and(|origin| is_own_origin(app, origin, headers)),

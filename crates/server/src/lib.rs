@@ -18,7 +18,7 @@ mod serve;
 pub use app::{App, CodeTools};
 pub use auth::LocalCaller;
 pub use config::Config;
-pub use serve::{DataFolder, Ready, ServeError, serve};
+pub use serve::{DataFolder, Ready, Running, ServeError, outer, serve};
 
 /// Which tenant a request is about, where the caller may choose.
 pub const TENANT_HEADER: &str = "toolgate-tenant";

@@ -205,7 +205,7 @@ SELECT make_partitions(current_date, 3);
 -- The transaction says whose rows it is about: `*`, or a list of tenants.
 CREATE FUNCTION in_scope(tenant uuid) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT current_setting('toolgate.tenants', true) = '*'
-        OR tenant = ANY (string_to_array(current_setting('toolgate.tenants', true), ',')::uuid[])
+        OR tenant = ANY (string_to_array(nullif(current_setting('toolgate.tenants', true), '*'), ',')::uuid[])
 $$;
 
 -- Who may manage an agent: its owner, whoever manages agents in its workspace, an administrator.

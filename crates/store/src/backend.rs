@@ -42,6 +42,15 @@ pub enum Kind {
     Postgres,
 }
 
+impl Kind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgres => "PostgreSQL",
+        }
+    }
+}
+
 /// The `durability` of the configuration (`contracts.md` §14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Configured {
@@ -91,7 +100,7 @@ struct Shared {
 }
 
 enum Backend {
-    Sqlite(sqlite::Sqlite),
+    Sqlite(Box<sqlite::Sqlite>),
     Postgres(Box<postgres::Postgres>),
 }
 
@@ -100,7 +109,7 @@ impl Store {
     pub async fn open(options: Options) -> Result<Self, Error> {
         let durability = options.durability;
         let backend = match url::parse(&options.url)? {
-            Target::Sqlite(path) => Backend::Sqlite(sqlite::Sqlite::open(path, options).await?),
+            Target::Sqlite(path) => Backend::Sqlite(Box::new(sqlite::Sqlite::open(path, options).await?)),
             Target::Postgres(target) => Backend::Postgres(Box::new(postgres::Postgres::open(*target, options).await?)),
         };
         Ok(Self { shared: Arc::new(Shared { backend, texts: Texts::default(), durability }) })
@@ -146,6 +155,9 @@ impl Store {
     /// outcome. Once a change is queued it is carried out even if its caller goes away.
     pub async fn commit(&self, change: Change) -> Result<Outcome, Error> {
         let Change { tenant, durability, statements } = change;
+        if statements.is_empty() {
+            return Ok(Outcome::default());
+        }
         let mut ready = Vec::with_capacity(statements.len());
         for statement in statements {
             check_values(&statement.parameters)?;

@@ -76,7 +76,12 @@ impl Change {
         self.expecting(Expect::Anything, sql, parameters)
     }
 
-    pub fn expecting<const N: usize>(&mut self, expect: Expect, sql: &'static str, parameters: [Value; N]) -> &mut Self {
+    pub fn expecting<const N: usize>(
+        &mut self,
+        expect: Expect,
+        sql: &'static str,
+        parameters: [Value; N],
+    ) -> &mut Self {
         let tenant = (!sql.starts_with(NO_TENANT)).then(|| self.tenant.into());
         let parameters = tenant.into_iter().chain(parameters).collect();
         self.statements.push(Statement { sql, parameters, expect });

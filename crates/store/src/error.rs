@@ -65,7 +65,10 @@ impl Error {
                 message: format!("cannot {do_what}: its folder is a file"),
                 remedy: "name a folder".into(),
             },
-            _ => Self::Open { message: format!("cannot {do_what}: {error}"), remedy: "check the folder, then try again".into() },
+            _ => Self::Open {
+                message: format!("cannot {do_what}: {error}"),
+                remedy: "check the folder, then try again".into(),
+            },
         }
     }
 
@@ -85,15 +88,20 @@ impl From<Error> for Fault {
                 Self::conflict(told, "nothing was changed; see docs/database.md for the rule").with_log(&error)
             }
             Error::Open { message, remedy } => Self::new(FaultKind::Unavailable, message, remedy),
-            Error::Newer { .. } => unavailable(&error.to_string(), "start the newer Toolgate, or restore a backup made by this one"),
+            Error::Newer { .. } => {
+                unavailable(&error.to_string(), "start the newer Toolgate, or restore a backup made by this one")
+            }
             Error::Altered { .. } => unavailable(&error.to_string(), "use the Toolgate that made this database"),
             Error::Full => unavailable("the disk is full; nothing was changed", "free some space and try again"),
-            Error::ReadOnly => {
-                unavailable("the data folder cannot be written; nothing was changed", "check its owner, its mode and whether the disk is mounted read-only")
-            }
-            Error::Unavailable(inner) => {
-                unavailable("the database does not answer; nothing was changed", "check that it runs (`toolgate doctor`), then try again").with_log(inner)
-            }
+            Error::ReadOnly => unavailable(
+                "the data folder cannot be written; nothing was changed",
+                "check its owner, its mode and whether the disk is mounted read-only",
+            ),
+            Error::Unavailable(inner) => unavailable(
+                "the database does not answer; nothing was changed",
+                "check that it runs (`toolgate doctor`), then try again",
+            )
+            .with_log(inner),
             Error::Unconfirmed(inner) => unavailable(
                 "the database did not confirm the change; it may have been made or not",
                 "look whether it was made before trying again",

@@ -12,13 +12,46 @@ use crate::sql::{Kind, Token};
 
 /// Tables that may be joined without a tie: they have no tenant, or hold rows of the system tenant that every tenant's
 /// rows refer to by id. Alone in a statement they still need a tie, or [`NO_TENANT`].
-const JOINED_FREELY: [&str; 9] =
-    ["accounts", "counters", "leases", "server_keys", "schema_versions", "tool_aliases", "tool_groups", "tool_versions", "tools"];
+const JOINED_FREELY: [&str; 9] = [
+    "accounts",
+    "counters",
+    "leases",
+    "server_keys",
+    "schema_versions",
+    "tool_aliases",
+    "tool_groups",
+    "tool_versions",
+    "tools",
+];
 
 /// Words after a table that are not its alias.
 const NOT_AN_ALIAS: [&str; 27] = [
-    "as", "cross", "except", "fetch", "for", "full", "group", "having", "inner", "intersect", "join", "left", "limit",
-    "natural", "offset", "on", "order", "outer", "returning", "right", "select", "set", "union", "using", "values", "where",
+    "as",
+    "cross",
+    "except",
+    "fetch",
+    "for",
+    "full",
+    "group",
+    "having",
+    "inner",
+    "intersect",
+    "join",
+    "left",
+    "limit",
+    "natural",
+    "offset",
+    "on",
+    "order",
+    "outer",
+    "returning",
+    "right",
+    "select",
+    "set",
+    "union",
+    "using",
+    "values",
+    "where",
     "window",
 ];
 
@@ -152,7 +185,11 @@ impl Statement {
             return Err(format!("the first column of an insert into `{name}` is not `{column}`"));
         }
         at = self.closing(at) + 1;
-        let is_tenant = |at: usize| self.word(at) == "$1" || self.word(at) == column || (self.word(at + 1) == "." && self.word(at + 2) == column);
+        let is_tenant = |at: usize| {
+            self.word(at) == "$1"
+                || self.word(at) == column
+                || (self.word(at + 1) == "." && self.word(at + 2) == column)
+        };
         let first = match self.word(at) {
             "select" if is_tenant(at + 1) => return Ok(()),
             "values" => at + 1,
@@ -193,7 +230,9 @@ impl Statement {
                 ")" => drop(open.pop()),
                 "where" | "on" => set(&mut open, "condition"),
                 "using" => set(&mut open, "using"),
-                "select" | "set" | "values" | "group" | "order" | "returning" | "from" | "join" | "limit" => set(&mut open, ""),
+                "select" | "set" | "values" | "group" | "order" | "returning" | "from" | "join" | "limit" => {
+                    set(&mut open, "");
+                }
                 "tenant_id" | "id" => match open.last().copied() {
                     Some("condition") => self.add_tie(at),
                     Some("using") if self.word(at) == "tenant_id" => self.unqualified += 1,
@@ -207,12 +246,14 @@ impl Statement {
     fn add_tie(&mut self, at: usize) {
         let alias = (self.before(at, 1) == ".").then(|| self.before(at, 2).to_owned());
         let begin = if alias.is_some() { at.saturating_sub(2) } else { at };
-        let named = |alias: &str| self.tables.iter().find(|table| table.alias == alias).map_or("", |table| table.name.as_str());
+        let named =
+            |alias: &str| self.tables.iter().find(|table| table.alias == alias).map_or("", |table| table.name.as_str());
         let only = if let [table] = self.tables.as_slice() { table.name.as_str() } else { "" };
         if self.word(at) != tenant_column(alias.as_deref().map_or(only, named)) {
             return;
         }
-        let in_list = self.word(at + 1) == "in" && self.words[at..self.closing(at + 2).min(self.words.len())].iter().any(|word| word == "$1");
+        let in_list = self.word(at + 1) == "in"
+            && self.words[at..self.closing(at + 2).min(self.words.len())].iter().any(|word| word == "$1");
         let equal = self.word(at + 1) == "=" && self.word(at + 2) == "$1";
         let reversed = self.before(begin, 1) == "=" && self.before(begin, 2) == "$1";
         match alias {
@@ -225,14 +266,17 @@ impl Statement {
                 }
             }
             // Within a subquery: `tenant_id = outer.tenant_id`.
-            None if self.word(at + 1) == "=" && self.word(at + 3) == "." && self.word(at + 4) == "tenant_id" => self.unqualified += 1,
+            None if self.word(at + 1) == "=" && self.word(at + 3) == "." && self.word(at + 4) == "tenant_id" => {
+                self.unqualified += 1;
+            }
             _ => {}
         }
     }
 
     fn verdict(mut self) -> Result<(), String> {
         // What is no table here is a subquery or a definition, whose own tables are checked.
-        let is_table = |alias: &str| self.tables.iter().any(|table| table.alias == alias && !self.defined.contains(&table.name));
+        let is_table =
+            |alias: &str| self.tables.iter().any(|table| table.alias == alias && !self.defined.contains(&table.name));
         let mut settled = false;
         while !settled {
             settled = true;
@@ -244,13 +288,16 @@ impl Statement {
                 }
             }
         }
-        let untied: Vec<&Table> = self.tables.iter().filter(|table| is_table(&table.alias) && !self.tied.contains(&table.alias)).collect();
+        let untied: Vec<&Table> =
+            self.tables.iter().filter(|table| is_table(&table.alias) && !self.tied.contains(&table.alias)).collect();
         let strict = untied.iter().filter(|table| !JOINED_FREELY.contains(&table.name.as_str())).count();
         let inserts = self.words.iter().any(|word| word == "into");
         let ties = self.unqualified + self.tied.len() + usize::from(inserts);
         let loose = untied.iter().find(|table| strict == 0 || !JOINED_FREELY.contains(&table.name.as_str()));
         match loose {
-            Some(table) if strict > self.unqualified || ties == 0 => Err(format!("`{}` is not tied to the tenant", table.name)),
+            Some(table) if strict > self.unqualified || ties == 0 => {
+                Err(format!("`{}` is not tied to the tenant", table.name))
+            }
             None if ties == 0 => Err("it names no tenant".into()),
             _ => Ok(()),
         }
@@ -302,7 +349,9 @@ mod tests {
         kept("SELECT * FROM (SELECT a FROM t WHERE t.tenant_id = $1) page JOIN tools x ON x.id = page.a");
         kept("SELECT * FROM (SELECT a FROM t WHERE t.tenant_id = $1) page JOIN u ON u.tenant_id = page.tenant_id");
         kept("WITH x AS (SELECT a FROM t WHERE tenant_id = $1) SELECT a FROM x");
-        kept("WITH RECURSIVE x (a) AS (SELECT a FROM t WHERE tenant_id = $1 UNION SELECT u.a FROM u JOIN x ON x.a = u.a WHERE u.tenant_id = $1) SELECT a FROM x");
+        kept(
+            "WITH RECURSIVE x (a) AS (SELECT a FROM t WHERE tenant_id = $1 UNION SELECT u.a FROM u JOIN x ON x.a = u.a WHERE u.tenant_id = $1) SELECT a FROM x",
+        );
         kept("SELECT a FROM t, u WHERE t.tenant_id = $1 AND u.tenant_id = $1");
         kept("SELECT extract(year FROM a) FROM t WHERE tenant_id = $1 AND a IS DISTINCT FROM b");
         kept("SELECT a FROM tenants WHERE id = $1");
@@ -331,8 +380,12 @@ mod tests {
     #[test]
     fn a_write_keeps_to_its_tenant() {
         kept("INSERT INTO t (tenant_id, a) VALUES ($1, $2)");
-        kept("INSERT INTO t (tenant_id, a) VALUES ($1, $2), ($1, $3) ON CONFLICT (tenant_id, a) DO UPDATE SET b = excluded.b RETURNING a");
-        kept("INSERT INTO t (tenant_id, a) SELECT $1, $2 WHERE NOT EXISTS (SELECT 1 FROM tools WHERE tenant_id IN ($1, $3))");
+        kept(
+            "INSERT INTO t (tenant_id, a) VALUES ($1, $2), ($1, $3) ON CONFLICT (tenant_id, a) DO UPDATE SET b = excluded.b RETURNING a",
+        );
+        kept(
+            "INSERT INTO t (tenant_id, a) SELECT $1, $2 WHERE NOT EXISTS (SELECT 1 FROM tools WHERE tenant_id IN ($1, $3))",
+        );
         kept("INSERT INTO t (tenant_id, a) SELECT tenant_id, a FROM u WHERE tenant_id = $1");
         kept("INSERT INTO t (tenant_id, a) SELECT u.tenant_id, a FROM u WHERE u.tenant_id = $1");
         kept("INSERT INTO tenants (id, slug) VALUES ($1, $2)");

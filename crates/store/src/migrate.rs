@@ -124,7 +124,10 @@ mod tests {
         assert!(MIGRATIONS.windows(2).all(|pair| pair[0].number < pair[1].number));
         let common = "a {uuid}, b {bool}, c {int}, d {bytes}, e {real} DEFAULT '{}') {strict}";
         assert_eq!(spelled(common, Kind::Sqlite), "a BLOB, b INTEGER, c INTEGER, d BLOB, e REAL DEFAULT '{}') STRICT");
-        assert_eq!(spelled(common, Kind::Postgres), "a uuid, b boolean, c bigint, d bytea, e double precision DEFAULT '{}') ");
+        assert_eq!(
+            spelled(common, Kind::Postgres),
+            "a uuid, b boolean, c bigint, d bytea, e double precision DEFAULT '{}') "
+        );
     }
 
     #[test]

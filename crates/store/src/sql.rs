@@ -116,13 +116,26 @@ mod tests {
     fn parameters_are_rewritten_and_nothing_else() {
         check("SELECT $1, $12", "SELECT ?1, ?12");
         check("a=$1::text", "a=?1::text");
-        check("SELECT '$1', 'it''s $2', \"$3\" -- $4\n/* $5 */ , $6", "SELECT '$1', 'it''s $2', \"$3\" -- $4\n/* $5 */ , ?6");
+        check(
+            "SELECT '$1', 'it''s $2', \"$3\" -- $4\n/* $5 */ , $6",
+            "SELECT '$1', 'it''s $2', \"$3\" -- $4\n/* $5 */ , ?6",
+        );
         check("SELECT 'ü$1' || $2;", "SELECT 'ü$1' || ?2;");
     }
 
     #[test]
     fn what_the_databases_read_differently_is_refused() {
-        for sql in ["SELECT ?", "SELECT $$a$$", "SELECT $a$x$a$", "SELECT E'\\n'", "/* a /* b */ */ SELECT 1", "SELECT 'a", "SELECT \"a", "SELECT 1; SELECT 2", "/* a"] {
+        for sql in [
+            "SELECT ?",
+            "SELECT $$a$$",
+            "SELECT $a$x$a$",
+            "SELECT E'\\n'",
+            "/* a /* b */ */ SELECT 1",
+            "SELECT 'a",
+            "SELECT \"a",
+            "SELECT 1; SELECT 2",
+            "/* a",
+        ] {
             assert!(tokens(sql).is_err(), "{sql}");
         }
         for sql in ["", "SELECT 1;", "SELECT 1; -- done", "SELECT 'a;b'"] {

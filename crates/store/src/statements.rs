@@ -37,7 +37,9 @@ impl Texts {
             None => self.read(sql)?,
         };
         match (&text.tenant, judge) {
-            (Err(reason), Judge::Tenant) => Err(Error::Corrupt(format!("a statement may leave its tenant: {reason}: {sql}"))),
+            (Err(reason), Judge::Tenant) => {
+                Err(Error::Corrupt(format!("a statement may leave its tenant: {reason}: {sql}")))
+            }
             _ => Ok(text),
         }
     }
@@ -61,7 +63,10 @@ pub(crate) fn check_values(values: &[Value]) -> Result<(), Error> {
         match value {
             Value::Text(text) if text.contains('\0') => {
                 let remedy = "take the character U+0000 out of the text; nothing was changed";
-                return Err(Error::Unmet(Fault::invalid("a text holds the character U+0000, which cannot be stored", remedy)));
+                return Err(Error::Unmet(Fault::invalid(
+                    "a text holds the character U+0000, which cannot be stored",
+                    remedy,
+                )));
             }
             Value::Real(number) if !number.is_finite() => {
                 return Err(Error::Corrupt(format!("the number {number} cannot be stored")));

@@ -90,7 +90,10 @@ impl Drop for Database {
         let Some(Administrator { url, database }) = self.dropped_by.take() else { return };
         // On a thread of its own: this may be the end of a test that panicked within a runtime.
         let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| error.to_string())?;
             let drop = format!("DROP DATABASE IF EXISTS {database} WITH (FORCE)");
             runtime.block_on(backend::execute_as_owner(&url, &drop)).map_err(|error| error.to_string())
         });
@@ -114,7 +117,8 @@ pub fn postgres_url() -> Option<String> {
 }
 
 fn with_database(server: &str, database: &str) -> String {
-    let (address, query) = server.split_once('?').map_or((server, String::new()), |(address, query)| (address, format!("?{query}")));
+    let (address, query) =
+        server.split_once('?').map_or((server, String::new()), |(address, query)| (address, format!("?{query}")));
     let (scheme, address) = address.split_once("://").unwrap_or(("postgres", address));
     let host = address.split_once('/').map_or(address, |(host, _)| host);
     format!("{scheme}://{host}/{database}{query}")

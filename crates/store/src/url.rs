@@ -47,7 +47,8 @@ pub(crate) fn parse(url: &str) -> Result<Target, Error> {
         return postgres(url).map(|target| Target::Postgres(Box::new(target)));
     }
     // Before `:` there may be anything in a mistyped URL, also a password.
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| scheme.chars().all(char::is_alphanumeric));
+    let scheme =
+        url.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| scheme.chars().all(char::is_alphanumeric));
     Err(match scheme {
         Some(scheme) => wrong(format!("`{scheme}://` is not a database that Toolgate knows"), FORMS),
         None => wrong("the database URL has no scheme", FORMS),
@@ -67,7 +68,12 @@ fn postgres(url: &str) -> Result<Postgres, Error> {
                     "disable" => (SslMode::Disable, false),
                     "prefer" | "allow" => (SslMode::Prefer, false),
                     "require" | "verify-ca" | "verify-full" => (SslMode::Require, true),
-                    _ => return Err(wrong("the URL's `sslmode` is unknown", "use `disable`, `prefer`, `require` or `verify-full`")),
+                    _ => {
+                        return Err(wrong(
+                            "the URL's `sslmode` is unknown",
+                            "use `disable`, `prefer`, `require` or `verify-full`",
+                        ));
+                    }
                 }
             }
             Some(("sslrootcert", path)) => {
@@ -81,7 +87,10 @@ fn postgres(url: &str) -> Result<Postgres, Error> {
     let mut config = Config::from_str(&rest).map_err(|error| {
         // The cause names an option or says what was expected; it never repeats a value of the URL.
         let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        wrong(format!("the PostgreSQL URL cannot be read: {cause}"), "write `postgres://user:password@host/database`; percent-encode special characters")
+        wrong(
+            format!("the PostgreSQL URL cannot be read: {cause}"),
+            "write `postgres://user:password@host/database`; percent-encode special characters",
+        )
     })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(wrong("the PostgreSQL URL names no host", FORMS));
@@ -155,7 +164,11 @@ mod tests {
         check("postgresql://a@h/d?sslmode=disable", SslMode::Disable, &Trust::Unchecked);
         check("postgres://a@h/d?sslmode=require", SslMode::Require, &Trust::System);
         check("postgres://a@h/d?application_name=x&sslmode=verify-full", SslMode::Require, &Trust::System);
-        check("postgres://a@h/d?sslrootcert=%2Fca.pem&sslmode=verify-ca", SslMode::Require, &Trust::File("/ca.pem".into()));
+        check(
+            "postgres://a@h/d?sslrootcert=%2Fca.pem&sslmode=verify-ca",
+            SslMode::Require,
+            &Trust::File("/ca.pem".into()),
+        );
     }
 
     #[test]

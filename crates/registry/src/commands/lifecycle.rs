@@ -3,7 +3,7 @@
 use serde_json::json;
 use toolgate_contracts::definition::{Origin, ToolState};
 use toolgate_contracts::{Caller, Fault, Permission, TenantId, ToolName, ToolRef};
-use toolgate_store::catalog::{Guarded, Lifecycle};
+use toolgate_store::catalog::Lifecycle;
 
 use super::{Registry, no_details, operator_only};
 use crate::patch::Patch;
@@ -138,11 +138,6 @@ impl Registry {
             return caller.require(right);
         }
         if caller.is_operator() { Ok(()) } else { Err(operator_only(what, instead)) }
-    }
-
-    /// Keeps the guarded columns of `tools` true after a version was added.
-    pub(super) fn guarded(definition: &toolgate_contracts::Definition) -> Guarded {
-        Guarded::from(definition)
     }
 }
 

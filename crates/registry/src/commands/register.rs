@@ -9,7 +9,7 @@ use toolgate_store::catalog::{self, Guarded, Lifecycle};
 use utoipa::ToSchema;
 
 use super::{Builtins, CodeTool, Registry, operator_only};
-use crate::diff::{self, Difference, DifferenceClass};
+use crate::diff::{self, Difference};
 use crate::finding::{Finding, Severity};
 use crate::floor::{Floor, Known};
 use crate::lint;
@@ -291,7 +291,7 @@ fn plan(definition: &Definition, existing: Option<&TenantTool>, findings: Vec<Fi
         }
     };
     let action = if unchanged { RegistrationAction::Unchanged } else { RegistrationAction::Update };
-    let difference = if unchanged { Difference { class: DifferenceClass::None, ..Difference::default() } } else { difference };
+    let difference = if unchanged { Difference::default() } else { difference };
     Ok(Registration {
         name: definition.name.to_string(),
         action,

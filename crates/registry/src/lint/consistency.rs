@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use toolgate_contracts::Timestamp;
-use toolgate_contracts::definition::{
-    Approvers, CachePolicy, Cost, Definition, OUTPUT_BYTES_MAX, TIMEOUT_MS_MAX,
-};
+use toolgate_contracts::definition::{Approvers, CachePolicy, Cost, Definition, OUTPUT_BYTES_MAX, TIMEOUT_MS_MAX};
 use toolgate_contracts::permission::Role;
 use toolgate_contracts::runner::{Composition, HostAccess, Prompt, PromptMode, Runner};
 
@@ -39,7 +37,12 @@ fn lengths(definition: &Definition, findings: &mut Vec<Finding>) {
         let length = text.chars().count();
         if length > limit {
             let message = format!("`{member}` has {length} characters, the limit is {limit}");
-            findings.push(Finding::error("text.length", format!("/{member}"), message, "shorten it; long explanations belong into `docs`"));
+            findings.push(Finding::error(
+                "text.length",
+                format!("/{member}"),
+                message,
+                "shorten it; long explanations belong into `docs`",
+            ));
         }
     }
     if definition.description.trim().is_empty() {
@@ -52,7 +55,12 @@ fn bounds(definition: &Definition, findings: &mut Vec<Finding>) {
     let mut bound = |member: &str, value: Option<u64>, most: u64, unit: &str| {
         if let Some(value) = value.filter(|value| *value == 0 || *value > most) {
             let message = format!("`{member}` is {value}, and must be from 1 to {most} {unit}");
-            findings.push(Finding::error("limit.range", format!("/{member}"), message, "choose a value in that range, or leave it out for the default"));
+            findings.push(Finding::error(
+                "limit.range",
+                format!("/{member}"),
+                message,
+                "choose a value in that range, or leave it out for the default",
+            ));
         }
     };
     bound("timeout_ms", definition.timeout_ms, TIMEOUT_MS_MAX, "(24 hours)");
@@ -67,10 +75,20 @@ fn caching(definition: &Definition, findings: &mut Vec<Finding>) {
     }
     match (policy, definition.cache_ttl_s) {
         (CachePolicy::Ttl, None | Some(0)) => {
-            findings.push(Finding::error("cache.ttl", "/cache", "`cache: ttl` needs `cache_ttl_s` of at least 1", "add `cache_ttl_s: 300`, for example"));
+            findings.push(Finding::error(
+                "cache.ttl",
+                "/cache",
+                "`cache: ttl` needs `cache_ttl_s` of at least 1",
+                "add `cache_ttl_s: 300`, for example",
+            ));
         }
         (CachePolicy::None | CachePolicy::Forever, Some(_)) => {
-            findings.push(Finding::error("cache.ttl", "/cache_ttl_s", "`cache_ttl_s` has no effect without `cache: ttl`", "write `cache: ttl`, or remove `cache_ttl_s`"));
+            findings.push(Finding::error(
+                "cache.ttl",
+                "/cache_ttl_s",
+                "`cache_ttl_s` has no effect without `cache: ttl`",
+                "write `cache: ttl`, or remove `cache_ttl_s`",
+            ));
         }
         _ => {}
     }
@@ -80,7 +98,12 @@ fn approval(definition: &Definition, findings: &mut Vec<Finding>) {
     let Some(hitl) = &definition.hitl else { return };
     if let Some(seconds) = hitl.timeout_s.filter(|seconds| *seconds == 0 || *seconds > APPROVAL_TIMEOUT_S_MAX) {
         let message = format!("`timeout_s` is {seconds}, and must be from 1 to {APPROVAL_TIMEOUT_S_MAX} (30 days)");
-        findings.push(Finding::error("hitl.timeout", "/hitl/timeout_s", message, "choose a value in that range, or leave it out for 24 hours"));
+        findings.push(Finding::error(
+            "hitl.timeout",
+            "/hitl/timeout_s",
+            message,
+            "choose a value in that range, or leave it out for 24 hours",
+        ));
     }
     let Some(Approvers { need, from }) = &hitl.approvers else { return };
     let mut people = 0;
@@ -100,14 +123,29 @@ fn approval(definition: &Definition, findings: &mut Vec<Finding>) {
         if !known {
             let message = format!("`{}` names nobody who could approve", shown(who));
             let roles: Vec<_> = Role::ALL.iter().map(|role| role.as_str()).collect();
-            findings.push(Finding::error("approvers.who", format!("/hitl/approvers/from/{index}"), message, format!("write `user:ID` or `role:NAME`, one of {}", roles.join(", "))));
+            findings.push(Finding::error(
+                "approvers.who",
+                format!("/hitl/approvers/from/{index}"),
+                message,
+                format!("write `user:ID` or `role:NAME`, one of {}", roles.join(", ")),
+            ));
         }
     }
     if from.is_empty() {
-        findings.push(Finding::error("approvers.nobody", "/hitl/approvers", "nobody may approve", "add `from: [\"role:approver\"]`"));
+        findings.push(Finding::error(
+            "approvers.nobody",
+            "/hitl/approvers",
+            "nobody may approve",
+            "add `from: [\"role:approver\"]`",
+        ));
     } else if *need == 0 || (!groups && *need > people) {
         let message = format!("{need} approvals are needed from {people} people");
-        findings.push(Finding::error("approvers.need", "/hitl/approvers/need", message, "ask for at least one, and no more than can be given"));
+        findings.push(Finding::error(
+            "approvers.need",
+            "/hitl/approvers/need",
+            message,
+            "ask for at least one, and no more than can be given",
+        ));
     }
 }
 
@@ -117,14 +155,25 @@ fn aliases(definition: &Definition, findings: &mut Vec<Finding>) {
     for (index, alias) in definition.aliases.iter().enumerate() {
         let pointer = format!("/aliases/{index}/name");
         if alias.name.folded() == own {
-            let message = format!("the alias `{}` is another spelling of the name itself, which works anyway", alias.name);
+            let message =
+                format!("the alias `{}` is another spelling of the name itself, which works anyway", alias.name);
             findings.push(Finding::error("alias.same", pointer, message, "remove it"));
         } else if !seen.insert(alias.name.folded()) {
-            findings.push(Finding::error("alias.twice", pointer, format!("the alias `{}` is there twice", alias.name), "keep one"));
+            findings.push(Finding::error(
+                "alias.twice",
+                pointer,
+                format!("the alias `{}` is there twice", alias.name),
+                "keep one",
+            ));
         }
         if let Some(day) = alias.remove_by.as_deref().filter(|day| !is_day(day)) {
             let message = format!("`{}` is not a day", shown(day));
-            findings.push(Finding::error("alias.date", format!("/aliases/{index}/remove_by"), message, "write it as `2027-01-31`, in quotes"));
+            findings.push(Finding::error(
+                "alias.date",
+                format!("/aliases/{index}/remove_by"),
+                message,
+                "write it as `2027-01-31`, in quotes",
+            ));
         }
     }
 }
@@ -138,13 +187,25 @@ fn cost(cost: Option<&Cost>, findings: &mut Vec<Finding>) {
     for (member, amount) in [("per_call", per_call), ("per_unit", per_unit)] {
         if let Some(amount) = amount.as_deref().filter(|amount| !is_amount(amount)) {
             let message = format!("`{}` is not an amount", shown(amount));
-            findings.push(Finding::error("cost.amount", format!("/cost/{member}"), message, "write a decimal number in quotes, as in `\"0.002\"`"));
+            findings.push(Finding::error(
+                "cost.amount",
+                format!("/cost/{member}"),
+                message,
+                "write a decimal number in quotes, as in `\"0.002\"`",
+            ));
         }
     }
     if per_unit.is_some() != unit.is_some() {
-        findings.push(Finding::error("cost.unit", "/cost", "`per_unit` and `unit` belong together", "write both, as in `per_unit: \"0.01\"` and `unit: page`"));
+        findings.push(Finding::error(
+            "cost.unit",
+            "/cost",
+            "`per_unit` and `unit` belong together",
+            "write both, as in `per_unit: \"0.01\"` and `unit: page`",
+        ));
     }
-    if let Some(currency) = currency.as_deref().filter(|code| code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_uppercase())) {
+    if let Some(currency) =
+        currency.as_deref().filter(|code| code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_uppercase()))
+    {
         let message = format!("`{}` is not a currency code", shown(currency));
         findings.push(Finding::error("cost.currency", "/cost/currency", message, "write three capitals, as in `USD`"));
     }
@@ -153,7 +214,8 @@ fn cost(cost: Option<&Cost>, findings: &mut Vec<Finding>) {
 /// A decimal string: digits, and at most nine after a point.
 pub(crate) fn is_amount(text: &str) -> bool {
     let (whole, rest) = text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
-    let digits = |part: &str, most: usize| (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    let digits =
+        |part: &str, most: usize| (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
     digits(whole, 12) && rest.is_none_or(|rest| digits(rest, 9))
 }
 
@@ -182,12 +244,24 @@ fn secrets(definition: &Definition, findings: &mut Vec<Finding>) {
     let mut names = BTreeSet::new();
     for (index, secret) in definition.secrets.iter().enumerate() {
         let pointer = format!("/secrets/{index}/name");
-        let word = !secret.name.is_empty() && secret.name.len() <= 64 && secret.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+        let word = !secret.name.is_empty()
+            && secret.name.len() <= 64
+            && secret.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
         if !word {
             let message = format!("`{}` is not the name of a secret", shown(&secret.name));
-            findings.push(Finding::error("secret.name", pointer, message, "use letters, digits, `_` and `-`, as in `SMTP_PASSWORD`"));
+            findings.push(Finding::error(
+                "secret.name",
+                pointer,
+                message,
+                "use letters, digits, `_` and `-`, as in `SMTP_PASSWORD`",
+            ));
         } else if !names.insert(secret.name.as_str()) {
-            findings.push(Finding::error("secret.twice", pointer, format!("the secret `{}` is there twice", secret.name), "keep one"));
+            findings.push(Finding::error(
+                "secret.twice",
+                pointer,
+                format!("the secret `{}` is there twice", secret.name),
+                "keep one",
+            ));
         }
     }
     if let Runner::Http(http) = &definition.runner
@@ -205,7 +279,12 @@ fn sections(definition: &Definition, findings: &mut Vec<Finding>) {
     for (index, section) in definition.output_sections.iter().enumerate() {
         if !keys.insert(section.key.as_str()) {
             let message = format!("the section `{}` is there twice", shown(&section.key));
-            findings.push(Finding::error("section.twice", format!("/output_sections/{index}/key"), message, "keep one"));
+            findings.push(Finding::error(
+                "section.twice",
+                format!("/output_sections/{index}/key"),
+                message,
+                "keep one",
+            ));
         }
     }
 }
@@ -221,13 +300,23 @@ fn runner(runner: &Runner, findings: &mut Vec<Finding>) {
         }
         Runner::Python(python) => {
             if python.code.trim().is_empty() {
-                findings.push(Finding::error("runner.code", "/runner/code", "there is no code", "write the Python code after `code: |`"));
+                findings.push(Finding::error(
+                    "runner.code",
+                    "/runner/code",
+                    "there is no code",
+                    "write the Python code after `code: |`",
+                ));
             }
             host_access(&python.hosts, findings);
         }
         Runner::Wasm(wasm) => host_access(&wasm.hosts, findings),
         Runner::Sql(sql) if sql.statement.trim().is_empty() => {
-            findings.push(Finding::error("runner.statement", "/runner/statement", "there is no statement", "write one SQL statement"));
+            findings.push(Finding::error(
+                "runner.statement",
+                "/runner/statement",
+                "there is no statement",
+                "write one SQL statement",
+            ));
         }
         Runner::Prompt(prompt) => prompt_needs(prompt, findings),
         Runner::Composition(composition) => steps(composition, findings),
@@ -240,7 +329,12 @@ fn host_access(hosts: &[HostAccess], findings: &mut Vec<Finding>) {
         host_name(&access.host, format!("/runner/hosts/{index}/host"), findings);
         if access.methods.is_empty() {
             let message = format!("`{}` has no methods, so it cannot be reached", shown(&access.host));
-            findings.push(Finding::error("host.methods", format!("/runner/hosts/{index}/methods"), message, "add `methods: [GET]`, or remove the host"));
+            findings.push(Finding::error(
+                "host.methods",
+                format!("/runner/hosts/{index}/methods"),
+                message,
+                "add `methods: [GET]`, or remove the host",
+            ));
         }
     }
 }
@@ -259,19 +353,37 @@ fn prompt_needs(prompt: &Prompt, findings: &mut Vec<Finding>) {
 
 fn steps(composition: &Composition, findings: &mut Vec<Finding>) {
     if composition.steps.is_empty() {
-        findings.push(Finding::error("composition.empty", "/runner/steps", "there are no steps", "add at least one step"));
+        findings.push(Finding::error(
+            "composition.empty",
+            "/runner/steps",
+            "there are no steps",
+            "add at least one step",
+        ));
     }
     let mut earlier = BTreeSet::new();
     for (index, step) in composition.steps.iter().enumerate() {
         // Steps may only wait for earlier ones, so that they cannot wait for each other.
         for (place, after) in step.after.iter().enumerate().filter(|(_, after)| !earlier.contains(after.as_str())) {
-            let message = format!("the step `{}` waits for `{}`, which does not come before it", shown(&step.id), shown(after));
-            findings.push(Finding::error("composition.order", format!("/runner/steps/{index}/after/{place}"), message, "name an earlier step, or reorder the steps"));
+            let message =
+                format!("the step `{}` waits for `{}`, which does not come before it", shown(&step.id), shown(after));
+            findings.push(Finding::error(
+                "composition.order",
+                format!("/runner/steps/{index}/after/{place}"),
+                message,
+                "name an earlier step, or reorder the steps",
+            ));
         }
-        let word = !step.id.is_empty() && step.id.len() <= 64 && step.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let word = !step.id.is_empty()
+            && step.id.len() <= 64
+            && step.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if !word || !earlier.insert(step.id.as_str()) {
             let message = format!("the step id `{}` is there twice, or is not a word", shown(&step.id));
-            findings.push(Finding::error("composition.id", format!("/runner/steps/{index}/id"), message, "give each step a word of its own"));
+            findings.push(Finding::error(
+                "composition.id",
+                format!("/runner/steps/{index}/id"),
+                message,
+                "give each step a word of its own",
+            ));
         }
     }
 }

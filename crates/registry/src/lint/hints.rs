@@ -20,7 +20,12 @@ pub(super) fn check(definition: &Definition, context: &Context<'_>, findings: &m
     if let Runner::Http(http) = &definition.runner
         && http.url.starts_with("http://")
     {
-        findings.push(Finding::warning("runner.plain-http", "/runner/url", "the address is not encrypted", "use `https://`"));
+        findings.push(Finding::warning(
+            "runner.plain-http",
+            "/runner/url",
+            "the address is not encrypted",
+            "use `https://`",
+        ));
     }
     if definition.examples.is_empty() && !definition.input_less {
         let fix = "add one or two under `examples`: people see them, and `tool test` checks them";
@@ -36,15 +41,29 @@ fn effects(definition: &Definition, findings: &mut Vec<Finding>) {
     }
     if write && definition.requires_approval == Some(false) {
         let fix = "remove `requires_approval`: a `write` tool always asks";
-        findings.push(Finding::warning("approval.forced", "/requires_approval", "`requires_approval: false` on a tool of class `write` has no effect", fix));
+        findings.push(Finding::warning(
+            "approval.forced",
+            "/requires_approval",
+            "`requires_approval: false` on a tool of class `write` has no effect",
+            fix,
+        ));
     }
     let mode = definition.hitl_mode();
     if write && mode != HitlMode::Blocking {
         let message = match mode {
-            HitlMode::ContinueOnTimeout => "with `continue_on_timeout` the run goes on after the time, the effect never happens without a person",
-            HitlMode::FireAndContinue | HitlMode::Blocking => "with `fire_and_continue` the run goes on at once, the effect waits for a person",
+            HitlMode::ContinueOnTimeout => {
+                "with `continue_on_timeout` the run goes on after the time, the effect never happens without a person"
+            }
+            HitlMode::FireAndContinue | HitlMode::Blocking => {
+                "with `fire_and_continue` the run goes on at once, the effect waits for a person"
+            }
         };
-        findings.push(Finding::note("hitl.write", "/hitl/mode", message, "nothing to do if that is meant; `blocking` is the default"));
+        findings.push(Finding::note(
+            "hitl.write",
+            "/hitl/mode",
+            message,
+            "nothing to do if that is meant; `blocking` is the default",
+        ));
     }
     if mode == HitlMode::ContinueOnTimeout && definition.hitl.as_ref().is_some_and(|hitl| hitl.timeout_s.is_none()) {
         let message = "`continue_on_timeout` without `timeout_s` waits the default of 24 hours";
@@ -52,17 +71,22 @@ fn effects(definition: &Definition, findings: &mut Vec<Finding>) {
     }
     if !definition.asks() && definition.hitl.is_some() {
         let message = "`hitl` says how a call waits, and nothing here makes it wait";
-        findings.push(Finding::note("hitl.unused", "/hitl", message, "add `requires_approval: true` or `permission_policy: always_ask` if people should be asked"));
-    }
-    if definition.idempotent && !definition.changes_state() {
-        let message = "`idempotent: true` on a tool without effects says nothing";
-        findings.push(Finding::note("idempotent.unneeded", "/idempotent", message, "remove it"));
+        findings.push(Finding::note(
+            "hitl.unused",
+            "/hitl",
+            message,
+            "add `requires_approval: true` or `permission_policy: always_ask` if people should be asked",
+        ));
     }
 }
 
 /// Hints steer user interfaces and never decide; one that contradicts the class misleads people.
 fn annotations(definition: &Definition, findings: &mut Vec<Finding>) {
-    let Some(Annotations { read_only_hint, destructive_hint, idempotent_hint, open_world_hint }) = definition.annotations else { return };
+    let Some(Annotations { read_only_hint, destructive_hint, idempotent_hint, open_world_hint }) =
+        definition.annotations
+    else {
+        return;
+    };
     let mut contradicts = |hint: &str, message: &str| {
         let fix = "leave the hint out, it follows from the class; the gate goes by the class";
         findings.push(Finding::warning("annotations.conflict", format!("/annotations/{hint}"), message, fix));
@@ -90,11 +114,21 @@ fn aliases(definition: &Definition, context: &Context<'_>, findings: &mut Vec<Fi
         match (&alias.remove_by, context.today) {
             (None, _) => {
                 let message = format!("the old name `{}` has no end", alias.name);
-                findings.push(Finding::note("alias.open", pointer, message, "add `remove_by: \"YYYY-MM-DD\"` if it should go away"));
+                findings.push(Finding::note(
+                    "alias.open",
+                    pointer,
+                    message,
+                    "add `remove_by: \"YYYY-MM-DD\"` if it should go away",
+                ));
             }
             (Some(day), Some(today)) if super::consistency::is_day(day) && day.as_str() < today => {
                 let message = format!("the old name `{}` stopped working on {day}", alias.name);
-                findings.push(Finding::warning("alias.past", format!("{pointer}/remove_by"), message, "remove the alias, or choose a later day"));
+                findings.push(Finding::warning(
+                    "alias.past",
+                    format!("{pointer}/remove_by"),
+                    message,
+                    "remove the alias, or choose a later day",
+                ));
             }
             _ => {}
         }
@@ -110,27 +144,50 @@ fn verification(definition: &Definition, context: &Context<'_>, findings: &mut V
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => "register the probe first, or correct the name".to_owned(),
                 };
-                findings.push(Finding::warning("verify.unknown", "/verify", format!("no known tool is called `{verify}`"), fix));
+                findings.push(Finding::warning(
+                    "verify.unknown",
+                    "/verify",
+                    format!("no known tool is called `{verify}`"),
+                    fix,
+                ));
             }
         }
         None if definition.class() == EgressClass::Write && !definition.idempotent => {
             let message = "after a crash nobody could tell whether the effect happened";
-            findings.push(Finding::note("verify.missing", "", message, "name a read-only tool in `verify` that can tell"));
+            findings.push(Finding::note(
+                "verify.missing",
+                "",
+                message,
+                "name a read-only tool in `verify` that can tell",
+            ));
         }
         None => {}
     }
 }
 
 fn presentation(definition: &Definition, findings: &mut Vec<Finding>) {
-    let kebab = |text: &str| text.split('-').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
+    let kebab = |text: &str| {
+        text.split('-')
+            .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+    };
     if let Some(icon) = definition.icon.as_deref().filter(|icon| !kebab(icon)) {
         let message = format!("`{}` is not the name of a lucide icon", shown(icon));
-        findings.push(Finding::warning("icon.name", "/icon", message, "use its name in lower case, as in `mail` or `file-text`"));
+        findings.push(Finding::warning(
+            "icon.name",
+            "/icon",
+            message,
+            "use its name in lower case, as in `mail` or `file-text`",
+        ));
     }
     if let Some(category) = &definition.category {
         if !category.split('/').all(kebab) {
             let message = format!("`{}` is not a category", shown(category));
-            findings.push(Finding::warning("category.syntax", "/category", message, "use lower-case words joined by `/`, as in `data/exploration`"));
+            findings.push(Finding::warning(
+                "category.syntax",
+                "/category",
+                message,
+                "use lower-case words joined by `/`, as in `data/exploration`",
+            ));
         } else if !CATEGORIES.contains(&category.as_str())
             && let Some(meant) = nearest(category, CATEGORIES)
         {
@@ -148,7 +205,11 @@ fn presentation(definition: &Definition, findings: &mut Vec<Finding>) {
 }
 
 fn sections(definition: &Definition, findings: &mut Vec<Finding>) {
-    let Some(properties) = definition.output_schema.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object) else { return };
+    let Some(properties) =
+        definition.output_schema.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object)
+    else {
+        return;
+    };
     for (index, section) in definition.output_sections.iter().enumerate() {
         if !properties.contains_key(&section.key) {
             let message = format!("the output has no member `{}` to show", shown(&section.key));

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use toolgate_contracts::definition::Definition;
 
-use crate::finding::{Finding, shown};
-use crate::render::GEMINI_KEYWORDS;
+use crate::finding::Finding;
 use crate::schema::walk::{Step, places};
 
 const OPENAI_DESCRIPTION_CHARS_MAX: usize = 1_024;
@@ -16,17 +15,42 @@ const OPENAI_PROPERTIES_MAX: usize = 5_000;
 const OPENAI_ENUM_MAX: usize = 1_000;
 /// Not part of strict mode.
 const OPENAI_UNSUPPORTED: [&str; 17] = [
-    "allOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
-    "unevaluatedProperties", "unevaluatedItems", "propertyNames", "minProperties", "maxProperties", "contains",
-    "uniqueItems", "prefixItems",
+    "allOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "contains",
+    "uniqueItems",
+    "prefixItems",
+];
+/// Left out of what Gemini is told; bounds and patterns are left out too, but a model rarely needs them.
+const GEMINI_UNTOLD: [&str; 14] = [
+    "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
+    "unevaluatedProperties", "unevaluatedItems", "propertyNames", "contains", "minContains", "maxContains",
 ];
 const LISTED_MAX: usize = 5;
 
 pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
     let length = definition.description.chars().count();
     if length > OPENAI_DESCRIPTION_CHARS_MAX {
-        let message = format!("OpenAI takes {OPENAI_DESCRIPTION_CHARS_MAX} characters of description, this has {length}");
-        findings.push(Finding::warning("provider.openai", "/description", message, "move details into `docs` or into the descriptions of members"));
+        let message =
+            format!("OpenAI takes {OPENAI_DESCRIPTION_CHARS_MAX} characters of description, this has {length}");
+        findings.push(Finding::warning(
+            "provider.openai",
+            "/description",
+            message,
+            "move details into `docs` or into the descriptions of members",
+        ));
     }
     let mut collected = Collected::default();
     collect(&definition.input_schema, &mut collected);
@@ -56,19 +80,13 @@ fn collect(schema: &Value, collected: &mut Collected) {
         if depth > OPENAI_DEPTH_MAX {
             note(&mut collected.openai, format!("nesting deeper than {OPENAI_DEPTH_MAX} levels"), &pointer);
         }
-        let ignored = keywords.keys().filter(|keyword| !GEMINI_KEYWORDS.contains(&keyword.as_str()) && !is_silent(keyword));
-        for keyword in ignored {
-            note(&mut collected.gemini, format!("`{}`", shown(keyword)), &pointer);
+        for keyword in GEMINI_UNTOLD.into_iter().filter(|keyword| keywords.contains_key(*keyword)) {
+            note(&mut collected.gemini, format!("`{keyword}`"), &pointer);
         }
     }
     if properties > OPENAI_PROPERTIES_MAX {
         note(&mut collected.openai, format!("more than {OPENAI_PROPERTIES_MAX} members"), "/input_schema");
     }
-}
-
-/// Keywords whose loss changes nothing for a model, or that the rendering says in another way.
-fn is_silent(keyword: &str) -> bool {
-    keyword.starts_with("x-") || matches!(keyword, "$schema" | "$comment" | "const" | "definitions" | "examples" | "default" | "deprecated" | "readOnly" | "writeOnly")
 }
 
 fn member_name(name: &str, pointer: &str, collected: &mut Collected) {
@@ -79,7 +97,11 @@ fn member_name(name: &str, pointer: &str, collected: &mut Collected) {
         note(&mut collected.anthropic, "member names outside `[a-zA-Z0-9_.-]{1,64}`".to_owned(), pointer);
     }
     if !fits(&|c| c.is_ascii_alphabetic() || c == '_', &|c| c.is_ascii_alphanumeric() || c == '_') {
-        note(&mut collected.gemini, "member names that are not a letter followed by letters, digits and `_`".to_owned(), pointer);
+        note(
+            &mut collected.gemini,
+            "member names that are not a letter followed by letters, digits and `_`".to_owned(),
+            pointer,
+        );
     }
 }
 
@@ -91,8 +113,14 @@ fn openai(keywords: &Map<String, Value>, pointer: &str, collected: &mut Collecte
     if is_object && keywords.get("additionalProperties") != Some(&Value::Bool(false)) {
         note(&mut collected.openai, "objects without `additionalProperties: false`".to_owned(), pointer);
     }
-    let required: Vec<&str> = keywords.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    let optional = keywords.get("properties").and_then(Value::as_object).into_iter().flatten().any(|(name, _)| !required.contains(&name.as_str()));
+    let required: Vec<&str> =
+        keywords.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let optional = keywords
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .any(|(name, _)| !required.contains(&name.as_str()));
     if optional {
         note(&mut collected.openai, "members that are not `required`".to_owned(), pointer);
     }

@@ -19,7 +19,11 @@ pub(super) fn check(definition: &Definition, origin: Origin, findings: &mut Vec<
     if definition.output_schema.is_none() {
         let message = "there is no `output_schema`: nobody can rely on what comes back";
         let fix = "add `output_schema` with `type: object` and what the tool returns";
-        findings.push(if code_defined { Finding::error("output.missing", "", message, fix) } else { Finding::warning("output.missing", "", message, fix) });
+        findings.push(if code_defined {
+            Finding::error("output.missing", "", message, fix)
+        } else {
+            Finding::warning("output.missing", "", message, fix)
+        });
     }
     each_place(&definition.input_schema, "/input_schema", Side::Input, findings);
     if let Some(output) = &definition.output_schema {
@@ -29,7 +33,9 @@ pub(super) fn check(definition: &Definition, origin: Origin, findings: &mut Vec<
 
 fn top_level(definition: &Definition, findings: &mut Vec<Finding>) {
     for keyword in UNIONS.into_iter().filter(|keyword| definition.input_schema.get(keyword).is_some()) {
-        let message = format!("`{keyword}` at the top level: MCP clients then see a tool without arguments, and Anthropic refuses it");
+        let message = format!(
+            "`{keyword}` at the top level: MCP clients then see a tool without arguments, and Anthropic refuses it"
+        );
         let fix = "flatten it: one object with an `action` that is an `enum` and all other members optional, checked by the tool";
         findings.push(Finding::error("schema.union", format!("/input_schema/{keyword}"), message, fix));
     }
@@ -43,7 +49,12 @@ fn input_less(definition: &Definition, findings: &mut Vec<Finding>) {
         findings.push(Finding::error("input.none", "/input_schema", "the tool takes no input", fix));
     }
     if members > 0 && definition.input_less {
-        findings.push(Finding::error("input.some", "/input_less", "`input_less: true`, but the schema has members", "remove one of the two"));
+        findings.push(Finding::error(
+            "input.some",
+            "/input_less",
+            "`input_less: true`, but the schema has members",
+            "remove one of the two",
+        ));
     }
 }
 
@@ -68,13 +79,26 @@ fn each_place(schema: &Value, at: &str, side: Side, findings: &mut Vec<Finding>)
 }
 
 /// A model fills in an argument by its description.
-fn undescribed(root: &Value, place: &Place<'_>, keywords: &Map<String, Value>, pointer: &str, findings: &mut Vec<Finding>) {
+fn undescribed(
+    root: &Value,
+    place: &Place<'_>,
+    keywords: &Map<String, Value>,
+    pointer: &str,
+    findings: &mut Vec<Finding>,
+) {
     let Some((_, Step::Member(name))) = &place.parent else { return };
-    let has_text = |keywords: &Map<String, Value>| keywords.get("description").and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty());
+    let has_text = |keywords: &Map<String, Value>| {
+        keywords.get("description").and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty())
+    };
     let referred = keywords.get("$ref").and_then(Value::as_str).and_then(|reference| target(root, reference));
     if !has_text(keywords) && !referred.and_then(Value::as_object).is_some_and(has_text) {
         let message = format!("the member `{}` has no description", shown(name));
-        findings.push(Finding::warning("schema.undescribed", pointer, message, "add `description:` that says what to put in, with an example"));
+        findings.push(Finding::warning(
+            "schema.undescribed",
+            pointer,
+            message,
+            "add `description:` that says what to put in, with an example",
+        ));
     }
 }
 
@@ -89,7 +113,16 @@ fn unlisted_requirements(keywords: &Map<String, Value>, pointer: &str, findings:
             None => "describe it under `properties`, or remove it from `required`".to_owned(),
         };
         let place = format!("{pointer}/required");
-        findings.push(if closed { Finding::error("schema.required", place, format!("{message}, and nothing else is allowed: no value can be valid"), fix) } else { Finding::warning("schema.required", place, message, fix) });
+        findings.push(if closed {
+            Finding::error(
+                "schema.required",
+                place,
+                format!("{message}, and nothing else is allowed: no value can be valid"),
+                fix,
+            )
+        } else {
+            Finding::warning("schema.required", place, message, fix)
+        });
     }
 }
 
@@ -100,7 +133,9 @@ fn open_map(keywords: &Map<String, Value>, pointer: &str, side: Side, findings: 
         Some(Value::Array(names)) => names.iter().any(|name| name == "object"),
         _ => keywords.contains_key("additionalProperties"),
     };
-    let described = ["properties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"].iter().any(|keyword| keywords.contains_key(*keyword));
+    let described = ["properties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"]
+        .iter()
+        .any(|keyword| keywords.contains_key(*keyword));
     if !object {
         return;
     }
@@ -111,12 +146,18 @@ fn open_map(keywords: &Map<String, Value>, pointer: &str, side: Side, findings: 
             findings.push(Finding::error("schema.open-map", format!("{pointer}/additionalProperties"), message, fix));
         }
         None if !described && side == Side::Input => {
-            let message = "an object without `properties` allows anything under any name; OpenAI's strict mode refuses it";
+            let message =
+                "an object without `properties` allows anything under any name; OpenAI's strict mode refuses it";
             findings.push(Finding::error("schema.open-map", pointer, message, fix));
         }
         Some(Value::Bool(true)) if side == Side::Input => {
             let message = "an open object: anything goes under any name, and OpenAI's strict mode refuses it";
-            findings.push(Finding::warning("schema.open-map", format!("{pointer}/additionalProperties"), message, "name the known members under `properties` if there are any"));
+            findings.push(Finding::warning(
+                "schema.open-map",
+                format!("{pointer}/additionalProperties"),
+                message,
+                "name the known members under `properties` if there are any",
+            ));
         }
         Some(Value::Object(schema)) if schema.is_empty() => {
             let message = "`additionalProperties: {}` says nothing about what comes back";
@@ -138,10 +179,17 @@ pub(super) fn check_values(definition: &Definition, findings: &mut Vec<Finding>)
             report(input, &filled, "example.input", &format!("/examples/{index}/input"), findings);
         }
         match (&output, &example.output) {
-            (Some(output), Some(value)) => report(output, value, "example.output", &format!("/examples/{index}/output"), findings),
+            (Some(output), Some(value)) => {
+                report(output, value, "example.output", &format!("/examples/{index}/output"), findings);
+            }
             (None, Some(_)) => {
                 let message = "the example has an `output`, but there is no `output_schema` to check it";
-                findings.push(Finding::warning("example.unchecked", format!("/examples/{index}/output"), message, "add `output_schema`"));
+                findings.push(Finding::warning(
+                    "example.unchecked",
+                    format!("/examples/{index}/output"),
+                    message,
+                    "add `output_schema`",
+                ));
             }
             _ => {}
         }
@@ -155,7 +203,12 @@ pub(super) fn check_values(definition: &Definition, findings: &mut Vec<Finding>)
 fn report(validator: &Validator, value: &Value, code: &'static str, pointer: &str, findings: &mut Vec<Finding>) {
     for wrong in validator.validate(value) {
         let message = format!("the example does not fit the schema: {}", wrong.message);
-        findings.push(Finding::error(code, format!("{pointer}{}", wrong.pointer), message, "correct the example or the schema"));
+        findings.push(Finding::error(
+            code,
+            format!("{pointer}{}", wrong.pointer),
+            message,
+            "correct the example or the schema",
+        ));
     }
 }
 
@@ -178,12 +231,22 @@ fn illustrations(schema: &Value, at: &str, findings: &mut Vec<Finding>) {
         let pointer = format!("{at}{}", place.pointer);
         if let Some(wrong) = keywords.get("default").and_then(|value| validator.validate(value).into_iter().next()) {
             let message = format!("the default does not fit its own schema: {}", wrong.message);
-            findings.push(Finding::error("schema.default", format!("{pointer}/default"), message, "correct the default: every call that leaves the member out would fail"));
+            findings.push(Finding::error(
+                "schema.default",
+                format!("{pointer}/default"),
+                message,
+                "correct the default: every call that leaves the member out would fail",
+            ));
         }
         for (index, value) in keywords.get("examples").and_then(Value::as_array).into_iter().flatten().enumerate() {
             if let Some(wrong) = validator.validate(value).into_iter().next() {
                 let message = format!("the example does not fit its own schema: {}", wrong.message);
-                findings.push(Finding::warning("schema.example", format!("{pointer}/examples/{}", escape(&index.to_string())), message, "correct the example"));
+                findings.push(Finding::warning(
+                    "schema.example",
+                    format!("{pointer}/examples/{}", escape(&index.to_string())),
+                    message,
+                    "correct the example",
+                ));
             }
         }
     }

@@ -16,7 +16,9 @@ pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
 fn walk(value: &Value, pointer: &str, findings: &mut Vec<Finding>) {
     match value {
         Value::String(text) => judge(text, pointer, findings),
-        Value::Array(items) => items.iter().enumerate().for_each(|(index, item)| walk(item, &format!("{pointer}/{index}"), findings)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| walk(item, &format!("{pointer}/{index}"), findings));
+        }
         Value::Object(members) => {
             for (name, member) in members {
                 let inner = format!("{pointer}/{}", escape(&shown(name)));
@@ -35,7 +37,12 @@ fn judge(text: &str, pointer: &str, findings: &mut Vec<Finding>) {
         let after = characters.peek().map(|(_, next)| *next);
         if is_concealed(c, before, after) {
             let message = format!("an invisible character, U+{:04X}, after {index} characters", u32::from(c));
-            findings.push(Finding::error("text.hidden", pointer, message, "delete it: people do not see it, models read it"));
+            findings.push(Finding::error(
+                "text.hidden",
+                pointer,
+                message,
+                "delete it: people do not see it, models read it",
+            ));
             return;
         }
         before = Some(c);
@@ -43,11 +50,14 @@ fn judge(text: &str, pointer: &str, findings: &mut Vec<Finding>) {
 }
 
 fn is_concealed(c: char, before: Option<char>, after: Option<char>) -> bool {
-    let script = |neighbour: Option<char>| neighbour.is_some_and(|neighbour| !neighbour.is_ascii() && !is_hidden(neighbour));
+    let script =
+        |neighbour: Option<char>| neighbour.is_some_and(|neighbour| !neighbour.is_ascii() && !is_hidden(neighbour));
     match c {
         '\n' | '\t' => false,
         // Presentation of the symbol before it (`⚠️`), and joiners that emoji and many scripts need.
-        '\u{fe0e}' | '\u{fe0f}' => !script(before) && !before.is_some_and(|before| before.is_ascii_digit() || before == '#' || before == '*'),
+        '\u{fe0e}' | '\u{fe0f}' => {
+            !script(before) && !before.is_some_and(|before| before.is_ascii_digit() || before == '#' || before == '*')
+        }
         '\u{200c}' | '\u{200d}' => !((script(before) || before == Some('\u{fe0f}')) && script(after)),
         _ => c.is_control() || is_hidden(c),
     }
@@ -64,10 +74,22 @@ mod tests {
             judge(text, "", &mut findings);
             findings.len()
         };
-        for fine in ["plain", "two\nlines\tand a tab", "⚠️ careful", "👩‍💻", "1️⃣", "می‌خواهم", "naïve 日本語 ñ"] {
+        for fine in ["plain", "two\nlines\tand a tab", "⚠️ careful", "👩‍💻", "1️⃣", "می‌خواهم", "naïve 日本語 ñ"]
+        {
             assert_eq!(found(fine), 0, "{fine}");
         }
-        for hidden in ["a\u{200b}b", "a\u{202e}b", "a\u{e0041}", "a\u{fe0f}", "a\u{200d}b", "\u{7}", "x\u{feff}", "a\u{2066}b", "é\u{fe0f}\u{fe0f}", "a\rb"] {
+        for hidden in [
+            "a\u{200b}b",
+            "a\u{202e}b",
+            "a\u{e0041}",
+            "a\u{fe0f}",
+            "a\u{200d}b",
+            "\u{7}",
+            "x\u{feff}",
+            "a\u{2066}b",
+            "é\u{fe0f}\u{fe0f}",
+            "a\rb",
+        ] {
             assert_eq!(found(hidden), 1, "{hidden:?}");
         }
     }

@@ -6,9 +6,26 @@ use toolgate_contracts::definition::Definition;
 use crate::schema::walk::for_each_mut;
 
 /// What `parametersJsonSchema` documents; others are left out.
-pub(crate) const GEMINI_KEYWORDS: [&str; 20] = [
-    "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems", "minItems",
-    "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required",
+const GEMINI_KEYWORDS: [&str; 20] = [
+    "$defs",
+    "$ref",
+    "$anchor",
+    "type",
+    "format",
+    "title",
+    "description",
+    "enum",
+    "items",
+    "prefixItems",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "maximum",
+    "anyOf",
+    "oneOf",
+    "properties",
+    "additionalProperties",
+    "required",
     "propertyOrdering",
 ];
 const GEMINI_FORMATS: [&str; 3] = ["date", "date-time", "time"];
@@ -60,7 +77,9 @@ pub(super) fn mcp(definition: &Definition) -> Value {
 pub(super) fn for_models(schema: &Value) -> Value {
     let mut schema = schema.clone();
     for_each_mut(&mut schema, &mut |keywords| {
-        keywords.retain(|keyword, _| !keyword.starts_with("x-") && !matches!(keyword.as_str(), "$schema" | "$id" | "$comment"));
+        keywords.retain(|keyword, _| {
+            !keyword.starts_with("x-") && !matches!(keyword.as_str(), "$schema" | "$id" | "$comment")
+        });
     });
     schema
 }
@@ -85,7 +104,9 @@ fn for_gemini(schema: &Value) -> Value {
             keywords.entry("anyOf").or_insert(alternatives);
         }
         keywords.retain(|keyword, value| match keyword.as_str() {
-            "enum" => value.as_array().is_some_and(|options| options.iter().all(|option| option.is_string() || option.is_number())),
+            "enum" => value
+                .as_array()
+                .is_some_and(|options| options.iter().all(|option| option.is_string() || option.is_number())),
             "format" => value.as_str().is_some_and(|name| GEMINI_FORMATS.contains(&name)),
             "items" => value.is_object(),
             keyword => GEMINI_KEYWORDS.contains(&keyword),

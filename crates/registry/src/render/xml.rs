@@ -16,7 +16,8 @@ pub(super) fn tool(definition: &Definition) -> String {
     let _ = writeln!(text, "<name>{}</name>", definition.name.wire());
     let _ = writeln!(text, "<description>{}</description>", escaped(definition.description.trim()));
     text.push_str("<parameters>\n");
-    let required: Vec<&str> = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, member) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let _ = writeln!(text, "{}", parameter(schema, name, member, required.contains(&name.as_str())));
     }
@@ -36,7 +37,11 @@ fn parameter(root: &Value, name: &str, member: &Value, required: bool) -> String
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
         _ => "any".to_owned(),
     };
-    let mut text = format!("<parameter><name>{}</name><type>{}</type><required>{required}</required>", escaped(name), escaped(&kind));
+    let mut text = format!(
+        "<parameter><name>{}</name><type>{}</type><required>{required}</required>",
+        escaped(name),
+        escaped(&kind)
+    );
     if let Some(options) = look("enum").and_then(Value::as_array) {
         let options: Vec<_> = options.iter().map(Value::to_string).collect();
         let _ = write!(text, "<values>{}</values>", escaped(&options.join(", ")));
@@ -52,10 +57,26 @@ fn parameter(root: &Value, name: &str, member: &Value, required: bool) -> String
 
 /// Whether a flat list of parameters leaves something out.
 fn is_nested(schema: &Value) -> bool {
-    let flat = ["type", "properties", "required", "description", "title", "additionalProperties", "$schema", "$id", "$comment"];
+    let flat = [
+        "type",
+        "properties",
+        "required",
+        "description",
+        "title",
+        "additionalProperties",
+        "$schema",
+        "$id",
+        "$comment",
+    ];
     let flat_member = |member: &Value| {
         member.as_object().is_some_and(|keywords| {
-            keywords.keys().all(|keyword| keyword.starts_with("x-") || matches!(keyword.as_str(), "type" | "enum" | "default" | "description" | "title" | "format" | "examples"))
+            keywords.keys().all(|keyword| {
+                keyword.starts_with("x-")
+                    || matches!(
+                        keyword.as_str(),
+                        "type" | "enum" | "default" | "description" | "title" | "format" | "examples"
+                    )
+            })
         })
     };
     let members = schema.get("properties").and_then(Value::as_object);

@@ -61,7 +61,8 @@ impl<'a> Filler<'a> {
                 }
             }
             Value::Array(items) => {
-                let prefix = keywords.get("prefixItems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let prefix =
+                    keywords.get("prefixItems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                 for (index, item) in items.iter_mut().enumerate() {
                     if let Some(schema) = prefix.get(index).or_else(|| keywords.get("items")) {
                         self.fill(schema, item, steps + 1)?;
@@ -114,11 +115,19 @@ mod tests {
             "pair": {"prefixItems": [{"properties": {"x": {"default": 0}}}, {}], "items": {"properties": {"y": {"default": 1}}}},
         }, "allOf": [{"properties": {"trace": {"default": false}}}],
             "$defs": {"page": {"default": 1, "type": "integer"}}});
-        fills(schema.clone(), json!({}), json!({"trace": false, "limit": 10, "page": 1, "sort": {"by": "name", "order": "asc"}}));
-        fills(schema.clone(), json!({"limit": null, "rows": [{}, {"unit": "g"}], "pair": [{}, {}, {}]}), json!({
-            "limit": null, "rows": [{"unit": "kg"}, {"unit": "g"}], "pair": [{"x": 0}, {}, {"y": 1}],
-            "trace": false, "page": 1, "sort": {"by": "name", "order": "asc"},
-        }));
+        fills(
+            schema.clone(),
+            json!({}),
+            json!({"trace": false, "limit": 10, "page": 1, "sort": {"by": "name", "order": "asc"}}),
+        );
+        fills(
+            schema.clone(),
+            json!({"limit": null, "rows": [{}, {"unit": "g"}], "pair": [{}, {}, {}]}),
+            json!({
+                "limit": null, "rows": [{"unit": "kg"}, {"unit": "g"}], "pair": [{"x": 0}, {}, {"y": 1}],
+                "trace": false, "page": 1, "sort": {"by": "name", "order": "asc"},
+            }),
+        );
         fills(schema, json!("no object"), json!("no object"));
     }
 

@@ -12,8 +12,14 @@ use super::DRAFT_07;
 use super::upgrade::rewrite_references;
 
 const UNSAYABLE: [&str; 8] = [
-    "unevaluatedProperties", "unevaluatedItems", "minContains", "maxContains", "$dynamicRef", "$dynamicAnchor",
-    "$vocabulary", "contentSchema",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "minContains",
+    "maxContains",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$vocabulary",
+    "contentSchema",
 ];
 
 pub fn to_draft_07(schema: &Value) -> Value {
@@ -33,7 +39,8 @@ fn downgrade(schema: &Value, now: &str, then: &str, moves: &mut Vec<(String, Str
     let Value::Object(old) = schema else { return schema.clone() };
     let mut new = Map::new();
     // draft-07 ignores what stands beside `$ref`, so a reference with company moves into `allOf`.
-    let alone = old.keys().all(|keyword| matches!(keyword.as_str(), "$ref" | "$defs" | "definitions" | "$schema" | "$comment"));
+    let alone =
+        old.keys().all(|keyword| matches!(keyword.as_str(), "$ref" | "$defs" | "definitions" | "$schema" | "$comment"));
     let mut lost = Vec::new();
     for (keyword, value) in old {
         match keyword.as_str() {
@@ -61,7 +68,9 @@ fn downgrade(schema: &Value, now: &str, then: &str, moves: &mut Vec<(String, Str
             "$anchor" => drop(new.insert("$id".into(), format!("#{}", value.as_str().unwrap_or_default()).into())),
             "prefixItems" => {
                 let items = value.as_array().into_iter().flatten().enumerate();
-                let items = items.map(|(index, item)| downgrade(item, &format!("{now}/items/{index}"), &format!("{then}/prefixItems/{index}"), moves));
+                let items = items.map(|(index, item)| {
+                    downgrade(item, &format!("{now}/items/{index}"), &format!("{then}/prefixItems/{index}"), moves)
+                });
                 let items: Vec<_> = items.collect();
                 new.insert("items".into(), items.into());
                 if let Some(rest) = old.get("items") {
@@ -82,7 +91,9 @@ fn downgrade(schema: &Value, now: &str, then: &str, moves: &mut Vec<(String, Str
             }
             "anyOf" | "oneOf" => {
                 let items = value.as_array().into_iter().flatten().enumerate();
-                let items = items.map(|(index, item)| downgrade(item, &format!("{now}/{keyword}/{index}"), &format!("{then}/{keyword}/{index}"), moves));
+                let items = items.map(|(index, item)| {
+                    downgrade(item, &format!("{now}/{keyword}/{index}"), &format!("{then}/{keyword}/{index}"), moves)
+                });
                 let items: Vec<_> = items.collect();
                 new.insert(keyword.clone(), items.into());
             }
@@ -107,7 +118,14 @@ fn named(value: &Value, now: &str, then: &str, moves: &mut Vec<(String, String)>
 }
 
 /// Both kinds share one keyword in draft-07; a name in both keeps its schema with `required` inside.
-fn dependencies(keyword: &str, value: &Value, new: &mut Map<String, Value>, now: &str, then: &str, moves: &mut Vec<(String, String)>) {
+fn dependencies(
+    keyword: &str,
+    value: &Value,
+    new: &mut Map<String, Value>,
+    now: &str,
+    then: &str,
+    moves: &mut Vec<(String, String)>,
+) {
     let Value::Object(all) = new.entry("dependencies").or_insert_with(|| json!({})) else { return };
     for (name, value) in value.as_object().into_iter().flatten() {
         let token = escape(name);
@@ -135,10 +153,13 @@ mod tests {
             "properties": {"p": {"$ref": "#/$defs/pair", "description": "kept"}, "q": {"$ref": "#/$defs/pair/prefixItems/0"}},
             "dependentRequired": {"a": ["b"], "c": ["d"]}, "dependentSchemas": {"a": {"minProperties": 2}},
             "unevaluatedProperties": false});
-        assert_eq!(to_draft_07(&schema), json!({"$schema": DRAFT_07, "type": "object",
+        assert_eq!(
+            to_draft_07(&schema),
+            json!({"$schema": DRAFT_07, "type": "object",
             "definitions": {"pair": {"items": [{"type": "string"}], "additionalItems": false}},
             "properties": {"p": {"allOf": [{"$ref": "#/definitions/pair"}], "description": "kept"}, "q": {"$ref": "#/definitions/pair/items/0"}},
             "dependencies": {"c": ["d"], "a": {"allOf": [{"required": ["b"]}, {"minProperties": 2}]}},
-            "$comment": "checked by the server, beyond draft-07: unevaluatedProperties"}));
+            "$comment": "checked by the server, beyond draft-07: unevaluatedProperties"})
+        );
     }
 }

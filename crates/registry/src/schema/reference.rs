@@ -33,7 +33,8 @@ pub(super) struct Cost {
 
 /// Follows every reference; the findings name those that lead nowhere.
 pub(super) fn graph(places: &[Place<'_>], at: &str) -> (Graph, Vec<Finding>) {
-    let by_pointer: HashMap<&str, usize> = places.iter().enumerate().map(|(index, place)| (place.pointer.as_str(), index)).collect();
+    let by_pointer: HashMap<&str, usize> =
+        places.iter().enumerate().map(|(index, place)| (place.pointer.as_str(), index)).collect();
     let anchors: HashMap<&str, usize> = places
         .iter()
         .enumerate()
@@ -44,17 +45,22 @@ pub(super) fn graph(places: &[Place<'_>], at: &str) -> (Graph, Vec<Finding>) {
     for (index, place) in places.iter().enumerate() {
         match &place.parent {
             Some((parent, Step::Same)) => graph.same[*parent].push((index, false)),
-            Some((parent, Step::Member(_) | Step::EachMember | Step::Items | Step::Names)) => graph.inner[*parent].push(index),
+            Some((parent, Step::Member(_) | Step::EachMember | Step::Items | Step::Names)) => {
+                graph.inner[*parent].push(index);
+            }
             Some((_, Step::Definition)) | None => {}
         }
         let Some(reference) = place.schema.get("$ref").and_then(Value::as_str) else { continue };
         let pointer = format!("{at}{}/$ref", place.pointer);
         let found = match fragment(reference) {
             None => Err(elsewhere(reference, &pointer)),
-            Some(name) if name.is_empty() || name.starts_with('/') => {
-                by_pointer.get(name.as_str()).copied().ok_or_else(|| nowhere(places[0].schema, reference, &name, &pointer))
+            Some(name) if name.is_empty() || name.starts_with('/') => by_pointer
+                .get(name.as_str())
+                .copied()
+                .ok_or_else(|| nowhere(places[0].schema, reference, &name, &pointer)),
+            Some(name) => {
+                anchors.get(name.as_str()).copied().ok_or_else(|| nowhere(places[0].schema, reference, &name, &pointer))
             }
-            Some(name) => anchors.get(name.as_str()).copied().ok_or_else(|| nowhere(places[0].schema, reference, &name, &pointer)),
         };
         match found {
             Ok(target) => graph.same[index].push((target, true)),
@@ -104,13 +110,20 @@ impl Graph {
             && length > REF_CHAIN_MAX
         {
             let message = format!("a chain of {length} references begins here, the limit is {REF_CHAIN_MAX}");
-            findings.push(Finding::error("schema.ref-chain", format!("{at}{}", places[index].pointer), message, "refer to the last one directly"));
+            findings.push(Finding::error(
+                "schema.ref-chain",
+                format!("{at}{}", places[index].pointer),
+                message,
+                "refer to the last one directly",
+            ));
         }
         let judgements = self.judgements();
         if let Some((index, count)) = judgements.iter().copied().enumerate().max_by_key(|(_, count)| *count)
             && count > JUDGEMENTS_MAX
         {
-            let message = format!("one value would be judged by more than {JUDGEMENTS_MAX} schemas, because references are multiplied");
+            let message = format!(
+                "one value would be judged by more than {JUDGEMENTS_MAX} schemas, because references are multiplied"
+            );
             let fix = "refer to each definition once, not several times in `allOf`, `anyOf` or `oneOf` of each other";
             findings.push(Finding::error("schema.explodes", format!("{at}{}", places[index].pointer), message, fix));
         }
@@ -186,7 +199,11 @@ impl Graph {
     fn longest_chain(&self) -> Vec<usize> {
         let mut chain = vec![0; self.same.len()];
         for index in self.bottom_up() {
-            chain[index] = self.same[index].iter().map(|(target, by_ref)| chain[*target] + usize::from(*by_ref)).max().unwrap_or(0);
+            chain[index] = self.same[index]
+                .iter()
+                .map(|(target, by_ref)| chain[*target] + usize::from(*by_ref))
+                .max()
+                .unwrap_or(0);
         }
         chain
     }
@@ -208,16 +225,21 @@ impl Graph {
         }
         let order = self.bottom_up();
         let recursive = sizes.into_iter().filter(|(id, size)| {
-            *size > 1 || self.inner.get(*id).is_some_and(|inner| inner.contains(id)) || self.same.get(*id).is_some_and(|same| same.iter().any(|(target, _)| target == id))
+            *size > 1
+                || self.inner.get(*id).is_some_and(|inner| inner.contains(id))
+                || self.same.get(*id).is_some_and(|same| same.iter().any(|(target, _)| target == id))
         });
         let mut most = 0;
         for (id, _) in recursive {
             let mut ways = vec![0_u64; self.same.len()];
             for index in &order {
                 let inside = self.inner[*index].iter().filter(|target| component[**target] == id).count() as u64;
-                ways[*index] = self.same[*index].iter().fold(inside, |sum, (target, _)| sum.saturating_add(ways[*target]));
+                ways[*index] =
+                    self.same[*index].iter().fold(inside, |sum, (target, _)| sum.saturating_add(ways[*target]));
             }
-            most = most.max((0..ways.len()).filter(|index| component[*index] == id).map(|index| ways[index]).max().unwrap_or(0));
+            most = most.max(
+                (0..ways.len()).filter(|index| component[*index] == id).map(|index| ways[index]).max().unwrap_or(0),
+            );
         }
         most
     }
@@ -225,7 +247,13 @@ impl Graph {
     /// Strongly connected components over all edges, each named by one of its schemas (Kosaraju, without recursion).
     fn components(&self) -> Vec<usize> {
         let count = self.same.len();
-        let next = |index: usize| self.same[index].iter().map(|(target, _)| *target).chain(self.inner[index].iter().copied()).collect::<Vec<_>>();
+        let next = |index: usize| {
+            self.same[index]
+                .iter()
+                .map(|(target, _)| *target)
+                .chain(self.inner[index].iter().copied())
+                .collect::<Vec<_>>()
+        };
         let mut back = vec![Vec::new(); count];
         for index in 0..count {
             for target in next(index) {
@@ -284,7 +312,8 @@ mod tests {
     }
 
     fn chain(length: usize, link: impl Fn(String) -> Value) -> Value {
-        let mut defs: Map<String, Value> = (0..length).map(|n| (format!("d{n}"), link(format!("#/$defs/d{}", n + 1)))).collect();
+        let mut defs: Map<String, Value> =
+            (0..length).map(|n| (format!("d{n}"), link(format!("#/$defs/d{}", n + 1)))).collect();
         defs.insert(format!("d{length}"), json!({"type": "string"}));
         json!({"$ref": "#/$defs/d0", "$defs": defs})
     }
@@ -294,15 +323,24 @@ mod tests {
         check(&json!({"$ref": "https://a.test/s.json"}), &["schema.remote-ref"]);
         check(&json!({"$ref": "file:///etc/passwd"}), &["schema.remote-ref"]);
         check(&json!({"$ref": "other.json#/x"}), &["schema.remote-ref"]);
-        check(&json!({"properties": {"a": {"$ref": "#/$defs/x"}, "b": {"$ref": "#name"}}}), &["schema.ref-target", "schema.ref-target"]);
+        check(
+            &json!({"properties": {"a": {"$ref": "#/$defs/x"}, "b": {"$ref": "#name"}}}),
+            &["schema.ref-target", "schema.ref-target"],
+        );
         check(&json!({"enum": [{"pattern": "("}], "items": {"$ref": "#/enum/0"}}), &["schema.ref-target"]);
-        check(&json!({"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"$anchor": "n"}}, "items": {"$ref": "#n"}}), &[]);
+        check(
+            &json!({"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"$anchor": "n"}}, "items": {"$ref": "#n"}}),
+            &[],
+        );
     }
 
     #[test]
     fn recursion_must_read_input() {
         check(&json!({"$ref": "#"}), &["schema.ref-loop"]);
-        check(&json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}}), &["schema.ref-loop"]);
+        check(
+            &json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}}),
+            &["schema.ref-loop"],
+        );
         check(&json!({"properties": {"next": {"$ref": "#"}}}), &[]);
         check(&json!({"anyOf": [{"items": {"$ref": "#"}}, {"type": "string"}]}), &[]);
     }

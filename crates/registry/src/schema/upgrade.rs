@@ -24,8 +24,17 @@ pub struct Converted {
 
 /// Assertions that draft-07 does not know.
 const LATER_KEYWORDS: [&str; 11] = [
-    "prefixItems", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "minContains",
-    "maxContains", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef",
+    "prefixItems",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "dependentRequired",
+    "dependentSchemas",
+    "minContains",
+    "maxContains",
+    "$anchor",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$recursiveRef",
 ];
 
 /// Converts a schema where it needs it; `None` when it is 2020-12 already. `at` is where the schema stands in
@@ -53,9 +62,15 @@ pub fn convert(schema: &Value, default: Dialect, at: &str) -> Result<Option<Conv
     }
     upgrade.changes.sort_unstable();
     upgrade.changes.dedup();
-    let changes = if upgrade.changes.is_empty() { "nothing had to change".to_owned() } else { upgrade.changes.join("; ") };
+    let changes =
+        if upgrade.changes.is_empty() { "nothing had to change".to_owned() } else { upgrade.changes.join("; ") };
     let message = format!("the schema is draft-07 and was converted to 2020-12: {changes}");
-    let notes = vec![Finding::note("schema.converted", at, message, "nothing to do; the original is kept and rendered back where draft-07 is asked for")];
+    let notes = vec![Finding::note(
+        "schema.converted",
+        at,
+        message,
+        "nothing to do; the original is kept and rendered back where draft-07 is asked for",
+    )];
     let moves = upgrade.moves.into_iter().map(|(now, then)| (format!("{at}{now}"), format!("{at}{then}"))).collect();
     Ok(Some(Converted { schema: converted, moves, notes }))
 }
@@ -96,18 +111,36 @@ impl Upgrade<'_> {
         Value::Object(new)
     }
 
-    fn keyword(&mut self, keyword: &str, value: &Value, old: &Map<String, Value>, new: &mut Map<String, Value>, now: &str, then: &str) {
+    fn keyword(
+        &mut self,
+        keyword: &str,
+        value: &Value,
+        old: &Map<String, Value>,
+        new: &mut Map<String, Value>,
+        now: &str,
+        then: &str,
+    ) {
         match keyword {
             "definitions" | "$defs" => {
                 if keyword == "definitions" {
                     self.changes.push("`definitions` became `$defs`");
                 }
                 let named = self.named(value, &format!("{now}/$defs"), &format!("{then}/{keyword}"));
-                let clash = new.get("$defs").and_then(Value::as_object).and_then(|there| there.keys().find(|name| named.contains_key(*name)));
+                let clash = new
+                    .get("$defs")
+                    .and_then(Value::as_object)
+                    .and_then(|there| there.keys().find(|name| named.contains_key(*name)));
                 if let Some(name) = clash {
                     let message = format!("`{}` is in `definitions` and in `$defs`", shown(name));
-                    self.refuse("schema.dialect-mix", &format!("{then}/{keyword}"), message, "keep one of the two".to_owned());
-                } else if let Some(there) = new.entry("$defs").or_insert_with(|| Value::Object(Map::new())).as_object_mut() {
+                    self.refuse(
+                        "schema.dialect-mix",
+                        &format!("{then}/{keyword}"),
+                        message,
+                        "keep one of the two".to_owned(),
+                    );
+                } else if let Some(there) =
+                    new.entry("$defs").or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+                {
                     there.extend(named);
                 }
             }
@@ -122,7 +155,9 @@ impl Upgrade<'_> {
                 }
             }
             // Only a tuple gives it a meaning; taken care of above.
-            "additionalItems" => self.changes.push("`additionalItems` without a tuple was dropped, as draft-07 ignores it"),
+            "additionalItems" => {
+                self.changes.push("`additionalItems` without a tuple was dropped, as draft-07 ignores it");
+            }
             "dependencies" => self.dependencies(value, new, now, then),
             "$id" => match value.as_str() {
                 Some(id) if id.starts_with('#') && id.len() > 1 => {
@@ -132,7 +167,12 @@ impl Upgrade<'_> {
                 _ if then.is_empty() => drop(new.insert("$id".into(), value.clone())),
                 _ => {
                     let fix = "remove it and refer to the schema as `#/definitions/NAME`".to_owned();
-                    self.refuse("schema.id", &format!("{then}/$id"), "a schema inside has its own `$id`, which changes what `#` means below it".to_owned(), fix);
+                    self.refuse(
+                        "schema.id",
+                        &format!("{then}/$id"),
+                        "a schema inside has its own `$id`, which changes what `#` means below it".to_owned(),
+                        fix,
+                    );
                 }
             },
             "additionalProperties" | "propertyNames" | "contains" | "items" | "not" | "if" | "then" | "else" => {
@@ -168,7 +208,9 @@ impl Upgrade<'_> {
 
     fn list(&mut self, value: &Value, now: &str, then: &str) -> Value {
         let items = value.as_array().into_iter().flatten().enumerate();
-        Value::Array(items.map(|(index, item)| self.schema(item, format!("{now}/{index}"), format!("{then}/{index}"))).collect())
+        Value::Array(
+            items.map(|(index, item)| self.schema(item, format!("{now}/{index}"), format!("{then}/{index}"))).collect(),
+        )
     }
 
     fn dependencies(&mut self, value: &Value, new: &mut Map<String, Value>, now: &str, then: &str) {
@@ -180,7 +222,11 @@ impl Upgrade<'_> {
             } else {
                 self.changes.push("`dependencies` became `dependentSchemas`");
                 let token = escape(name);
-                let schema = self.schema(value, format!("{now}/dependentSchemas/{token}"), format!("{then}/dependencies/{token}"));
+                let schema = self.schema(
+                    value,
+                    format!("{now}/dependentSchemas/{token}"),
+                    format!("{then}/dependencies/{token}"),
+                );
                 schemas.insert(name.clone(), schema);
             }
         }
@@ -209,13 +255,31 @@ pub(super) fn rewrite_references(schema: &mut Value, moved: &HashMap<&str, &str>
 /// A pointer as a URI fragment.
 fn encoded(pointer: &str) -> String {
     use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-    const UNSAFE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'#').add(b'%').add(b'{').add(b'}').add(b'|').add(b'\\').add(b'^').add(b'[').add(b']');
+    const UNSAFE: &AsciiSet = &CONTROLS
+        .add(b' ')
+        .add(b'"')
+        .add(b'<')
+        .add(b'>')
+        .add(b'`')
+        .add(b'#')
+        .add(b'%')
+        .add(b'{')
+        .add(b'}')
+        .add(b'|')
+        .add(b'\\')
+        .add(b'^')
+        .add(b'[')
+        .add(b']');
     utf8_percent_encode(pointer, UNSAFE).to_string()
 }
 
 /// Generators like to write `{"$ref": "#/definitions/Input", "definitions": …}`; the top level must say what it is.
 fn unfold_root(schema: &mut Value) {
-    let referred = schema.get("$ref").and_then(Value::as_str).and_then(|reference| super::walk::target(schema, reference)).cloned();
+    let referred = schema
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|reference| super::walk::target(schema, reference))
+        .cloned();
     let (Value::Object(keywords), Some(Value::Object(target))) = (schema, referred) else { return };
     if target.contains_key("$ref") {
         return;
@@ -253,15 +317,30 @@ mod tests {
                 "$defs": {"pair": {"type": "array", "prefixItems": [{"type": "string"}], "items": false}},
                 "dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}}),
         );
-        converts(json!({"properties": {"default": {"$ref": "#/definitions/a"}}, "default": {"$ref": "#/definitions/a"}, "definitions": {"a": {}}}), json!({"properties": {"default": {"$ref": "#/$defs/a"}}, "default": {"$ref": "#/definitions/a"}, "$defs": {"a": {}}}));
-        converts(json!({"properties": {"x": {"$id": "#here"}, "y": {"$ref": "#here"}}}), json!({"properties": {"x": {"$anchor": "here"}, "y": {"$ref": "#here"}}}));
-        converts(json!({"properties": {"x": {"$ref": "#/definitions/a%20b~1c"}}, "definitions": {"a b/c": {}}}), json!({"properties": {"x": {"$ref": "#/$defs/a%20b~1c"}}, "$defs": {"a b/c": {}}}));
+        converts(
+            json!({"properties": {"default": {"$ref": "#/definitions/a"}}, "default": {"$ref": "#/definitions/a"}, "definitions": {"a": {}}}),
+            json!({"properties": {"default": {"$ref": "#/$defs/a"}}, "default": {"$ref": "#/definitions/a"}, "$defs": {"a": {}}}),
+        );
+        converts(
+            json!({"properties": {"x": {"$id": "#here"}, "y": {"$ref": "#here"}}}),
+            json!({"properties": {"x": {"$anchor": "here"}, "y": {"$ref": "#here"}}}),
+        );
+        converts(
+            json!({"properties": {"x": {"$ref": "#/definitions/a%20b~1c"}}, "definitions": {"a b/c": {}}}),
+            json!({"properties": {"x": {"$ref": "#/$defs/a%20b~1c"}}, "$defs": {"a b/c": {}}}),
+        );
     }
 
     #[test]
     fn what_draft_07_ignores_is_dropped() {
-        converts(json!({"properties": {"x": {"$ref": "#", "type": "string", "description": "gone"}}}), json!({"properties": {"x": {"$ref": "#"}}}));
-        converts(json!({"properties": {"x": {"items": {"type": "string"}, "additionalItems": false}}}), json!({"properties": {"x": {"items": {"type": "string"}}}}));
+        converts(
+            json!({"properties": {"x": {"$ref": "#", "type": "string", "description": "gone"}}}),
+            json!({"properties": {"x": {"$ref": "#"}}}),
+        );
+        converts(
+            json!({"properties": {"x": {"items": {"type": "string"}, "additionalItems": false}}}),
+            json!({"properties": {"x": {"items": {"type": "string"}}}}),
+        );
     }
 
     #[test]

@@ -58,9 +58,14 @@ impl Validator {
         if self.explanation_cost(value) > EXPLANATION_MAX {
             return vec![Violation::too_deep(value)];
         }
-        let mut violations: Vec<_> =
-            self.compiled.iter_errors(value).flat_map(|error| violation::explain(&error, &self.schema)).take(VIOLATIONS_MAX).collect();
-        violations.sort_by(|left, right| left.pointer.cmp(&right.pointer).then_with(|| left.message.cmp(&right.message)));
+        let mut violations: Vec<_> = self
+            .compiled
+            .iter_errors(value)
+            .flat_map(|error| violation::explain(&error, &self.schema))
+            .take(VIOLATIONS_MAX)
+            .collect();
+        violations
+            .sort_by(|left, right| left.pointer.cmp(&right.pointer).then_with(|| left.message.cmp(&right.message)));
         violations.dedup();
         violations
     }

@@ -44,7 +44,8 @@ pub(super) fn explain(error: &ValidationError<'_>, root: &Value) -> Vec<Violatio
     let pointer = error.instance_path().as_str().to_owned();
     let instance = error.instance();
     let parent = || parent_schema(root, error.schema_path().as_str());
-    let one = |expected: String, advice: &str| vec![Violation::new(pointer.clone(), expected, describe(instance), advice)];
+    let one =
+        |expected: String, advice: &str| vec![Violation::new(pointer.clone(), expected, describe(instance), advice)];
     match error.kind() {
         Kind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
@@ -93,10 +94,17 @@ pub(super) fn explain(error: &ValidationError<'_>, root: &Value) -> Vec<Violatio
         Kind::PropertyNames { error } => {
             let inner = explain(error, root).into_iter().next();
             let expected = inner.map_or_else(|| "allowed".to_owned(), |inner| inner.expected);
-            vec![Violation::new(pointer, format!("an object whose member names are {expected}"), describe(error.instance()), "")]
+            vec![Violation::new(
+                pointer,
+                format!("an object whose member names are {expected}"),
+                describe(error.instance()),
+                "",
+            )]
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => alternatives(&pointer, instance, context, root),
-        Kind::OneOfMultipleValid { .. } => one("exactly one of the alternatives".to_owned(), "it fits several: leave out what belongs to the others"),
+        Kind::OneOfMultipleValid { .. } => {
+            one("exactly one of the alternatives".to_owned(), "it fits several: leave out what belongs to the others")
+        }
         Kind::FalseSchema => one("absent".to_owned(), "leave it out"),
         Kind::Not { .. } => one("something else".to_owned(), "the schema forbids exactly this (`not`)"),
         Kind::BacktrackLimitExceeded { .. }
@@ -111,23 +119,45 @@ pub(super) fn explain(error: &ValidationError<'_>, root: &Value) -> Vec<Violatio
 
 fn unexpected_member(parent: &str, name: &str, known: &[&str]) -> Violation {
     let pointer = format!("{parent}/{}", escape(name));
-    let expected = if known.is_empty() { "absent".to_owned() } else { format!("one of the members {}", known.iter().take(LISTED_MAX).copied().collect::<Vec<_>>().join(", ")) };
+    let expected = if known.is_empty() {
+        "absent".to_owned()
+    } else {
+        format!("one of the members {}", known.iter().take(LISTED_MAX).copied().collect::<Vec<_>>().join(", "))
+    };
     let advice = match nearest(name, known.iter().copied()) {
         Some(meant) => format!("did you mean `{}`?", quoted(meant)),
         None if known.is_empty() => "leave it out".to_owned(),
-        None => format!("leave it out; known here: {}", known.iter().take(LISTED_MAX).copied().collect::<Vec<_>>().join(", ")),
+        None => format!(
+            "leave it out; known here: {}",
+            known.iter().take(LISTED_MAX).copied().collect::<Vec<_>>().join(", ")
+        ),
     };
     let message = format!("`{}` is not a known member; {advice}", quoted(&pointer));
     Violation { pointer, expected, found: format!("a member `{}`", quoted(name)), message }
 }
 
 /// The alternative that came closest speaks for all: the one whose errors lie deepest, then the fewest.
-fn alternatives(pointer: &str, instance: &Value, context: &[Vec<ValidationError<'static>>], root: &Value) -> Vec<Violation> {
-    let depth = |errors: &[ValidationError<'_>]| errors.iter().map(|error| error.instance_path().as_str().matches('/').count()).min().unwrap_or(0);
-    let closest = context.iter().filter(|errors| !errors.is_empty()).min_by_key(|errors| (std::cmp::Reverse(depth(errors)), errors.len()));
+fn alternatives(
+    pointer: &str,
+    instance: &Value,
+    context: &[Vec<ValidationError<'static>>],
+    root: &Value,
+) -> Vec<Violation> {
+    let depth = |errors: &[ValidationError<'_>]| {
+        errors.iter().map(|error| error.instance_path().as_str().matches('/').count()).min().unwrap_or(0)
+    };
+    let closest = context
+        .iter()
+        .filter(|errors| !errors.is_empty())
+        .min_by_key(|errors| (std::cmp::Reverse(depth(errors)), errors.len()));
     let hint = closest.and_then(|errors| errors.first()).and_then(|error| explain(error, root).into_iter().next());
     let advice = hint.map(|hint| format!("in the closest one {}", hint.message)).unwrap_or_default();
-    vec![Violation::new(pointer.to_owned(), format!("one of {} alternatives", context.len()), describe(instance), &advice)]
+    vec![Violation::new(
+        pointer.to_owned(),
+        format!("one of {} alternatives", context.len()),
+        describe(instance),
+        &advice,
+    )]
 }
 
 /// The schema object that holds the failing keyword.
@@ -174,14 +204,20 @@ fn article(name: &str) -> String {
 fn retype(instance: &Value, types: &[String]) -> &'static str {
     let wants = |name: &str| types.iter().any(|one| one == name);
     match instance {
-        Value::String(text) if wants("object") || wants("array") => {
-            if text.trim_start().starts_with(['{', '[']) { "send JSON, not JSON inside a string" } else { "" }
+        Value::String(text) if (wants("object") || wants("array")) && text.trim_start().starts_with(['{', '[']) => {
+            "send JSON, not JSON inside a string"
         }
-        Value::String(text) if (wants("number") || wants("integer")) && text.parse::<f64>().is_ok() => "send it without quotes",
-        Value::String(text) if wants("boolean") && matches!(text.as_str(), "true" | "false") => "send it without quotes",
+        Value::String(text) if (wants("number") || wants("integer")) && text.parse::<f64>().is_ok() => {
+            "send it without quotes"
+        }
+        Value::String(text) if wants("boolean") && matches!(text.as_str(), "true" | "false") => {
+            "send it without quotes"
+        }
         Value::Number(_) | Value::Bool(_) if wants("string") => "put it in quotes",
         Value::Null => "leave the member out if there is no value",
-        Value::String(_) | Value::Object(_) | Value::Number(_) | Value::Bool(_) if wants("array") => "send a list, even for one item",
+        Value::String(_) | Value::Object(_) | Value::Number(_) | Value::Bool(_) if wants("array") => {
+            "send a list, even for one item"
+        }
         _ => "",
     }
 }
@@ -229,7 +265,8 @@ fn clipped(value: &Value) -> String {
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
-        let piece = if c.is_control() || crate::finding::is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
+        let piece =
+            if c.is_control() || crate::finding::is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
         if out.len() + piece.len() > FOUND_BYTES_MAX - 20 {
             out.push('…');
             break;
@@ -264,17 +301,31 @@ mod tests {
 
     #[test]
     fn a_message_says_which_member_what_was_expected_and_what_came() {
-        check(mail(), json!({"subject": "x", "too": 1}), &[
-            ("/to", "`/to` is missing; it must be a string (Recipient email)"),
-            ("/too", "`/too` is not a known member; did you mean `to`?"),
-        ]);
-        check(mail(), json!({"to": "x", "subject": "far too long", "priority": "hihg", "copies": "3", "tags": ["a", "B"]}), &[
-            ("/copies", "`/copies` must be an integer, got the text \"3\"; send it without quotes"),
-            ("/priority", "`/priority` must be one of \"low\", \"high\", got the text \"hihg\"; did you mean `high`?"),
-            ("/subject", "`/subject` must be text of at most 10 characters, got the text \"far too long\"; shorten it"),
-            ("/tags/1", "`/tags/1` must be text that matches `^[a-z]+$`, got the text \"B\""),
-            ("/to", "`/to` must be text in the format `email`, got the text \"x\"; for example ada@example.com"),
-        ]);
+        check(
+            mail(),
+            json!({"subject": "x", "too": 1}),
+            &[
+                ("/to", "`/to` is missing; it must be a string (Recipient email)"),
+                ("/too", "`/too` is not a known member; did you mean `to`?"),
+            ],
+        );
+        check(
+            mail(),
+            json!({"to": "x", "subject": "far too long", "priority": "hihg", "copies": "3", "tags": ["a", "B"]}),
+            &[
+                ("/copies", "`/copies` must be an integer, got the text \"3\"; send it without quotes"),
+                (
+                    "/priority",
+                    "`/priority` must be one of \"low\", \"high\", got the text \"hihg\"; did you mean `high`?",
+                ),
+                (
+                    "/subject",
+                    "`/subject` must be text of at most 10 characters, got the text \"far too long\"; shorten it",
+                ),
+                ("/tags/1", "`/tags/1` must be text that matches `^[a-z]+$`, got the text \"B\""),
+                ("/to", "`/to` must be text in the format `email`, got the text \"x\"; for example ada@example.com"),
+            ],
+        );
         check(mail(), json!([]), &[("", "the value must be an object, got the list []")]);
         check(mail(), json!({"to": "a@b.test", "subject": "x"}), &[]);
     }
@@ -285,10 +336,14 @@ mod tests {
             {"type": "string"},
             {"type": "object", "properties": {"radius": {"type": "number"}}, "required": ["radius"]},
         ]}}});
-        check(schema, json!({"shape": {"radius": "big"}}), &[(
-            "/shape",
-            "`/shape` must be one of 2 alternatives, got the object {\"radius\":\"big\"}; in the closest one `/shape/radius` must be a number, got the text \"big\"",
-        )]);
+        check(
+            schema,
+            json!({"shape": {"radius": "big"}}),
+            &[(
+                "/shape",
+                "`/shape` must be one of 2 alternatives, got the object {\"radius\":\"big\"}; in the closest one `/shape/radius` must be a number, got the text \"big\"",
+            )],
+        );
     }
 
     #[test]
@@ -303,10 +358,14 @@ mod tests {
     fn files_are_named_by_their_blob() {
         let schema = json!({"type": "object", "properties": {"file": {"type": "string", "format": "blob"}}});
         check(schema.clone(), json!({"file": "blob:1"}), &[]);
-        check(schema, json!({"file": "/etc/passwd"}), &[(
-            "/file",
-            "`/file` must be text in the format `blob`, got the text \"/etc/passwd\"; upload the file first and send `blob:ID`",
-        )]);
+        check(
+            schema,
+            json!({"file": "/etc/passwd"}),
+            &[(
+                "/file",
+                "`/file` must be text in the format `blob`, got the text \"/etc/passwd\"; upload the file first and send `blob:ID`",
+            )],
+        );
     }
 
     #[test]

@@ -46,14 +46,66 @@ const MAPS: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", 
 
 /// The keywords of 2020-12, for telling a typing error from an extension.
 pub(crate) const KEYWORDS: [&str; 60] = [
-    "$schema", "$id", "$ref", "$anchor", "$defs", "$comment", "$dynamicRef", "$dynamicAnchor", "$vocabulary",
-    "definitions", "type", "enum", "const", "title", "description", "default", "examples", "deprecated", "readOnly",
-    "writeOnly", "format", "contentEncoding", "contentMediaType", "contentSchema", "properties", "patternProperties",
-    "additionalProperties", "unevaluatedProperties", "required", "minProperties", "maxProperties", "propertyNames",
-    "dependentRequired", "dependentSchemas", "items", "prefixItems", "unevaluatedItems", "contains", "minContains",
-    "maxContains", "minItems", "maxItems", "uniqueItems", "minimum", "maximum", "exclusiveMinimum",
-    "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "allOf", "anyOf", "oneOf", "not", "if",
-    "then", "else", "$recursiveRef", "$recursiveAnchor",
+    "$schema",
+    "$id",
+    "$ref",
+    "$anchor",
+    "$defs",
+    "$comment",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$vocabulary",
+    "definitions",
+    "type",
+    "enum",
+    "const",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "format",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "items",
+    "prefixItems",
+    "unevaluatedItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "$recursiveRef",
+    "$recursiveAnchor",
 ];
 
 pub(crate) struct Child<'a> {
@@ -82,16 +134,18 @@ pub(crate) fn children(schema: &Value) -> Vec<Child<'_>> {
             }));
         } else if MAPS.contains(&keyword.as_str()) {
             let named = value.as_object().into_iter().flatten();
-            found.extend(named.filter(|(name, item)| is_schema(item) && name.len() <= NAME_BYTES_MAX).map(|(name, item)| Child {
-                path: format!("/{keyword}/{}", escape(name)),
-                step: match keyword.as_str() {
-                    "properties" => Step::Member(name.clone()),
-                    "patternProperties" => Step::EachMember,
-                    "dependentSchemas" => Step::Same,
-                    _ => Step::Definition,
+            found.extend(named.filter(|(name, item)| is_schema(item) && name.len() <= NAME_BYTES_MAX).map(
+                |(name, item)| Child {
+                    path: format!("/{keyword}/{}", escape(name)),
+                    step: match keyword.as_str() {
+                        "properties" => Step::Member(name.clone()),
+                        "patternProperties" => Step::EachMember,
+                        "dependentSchemas" => Step::Same,
+                        _ => Step::Definition,
+                    },
+                    schema: item,
                 },
-                schema: item,
-            }));
+            ));
         }
     }
     found
@@ -133,7 +187,9 @@ pub(crate) fn for_each_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<St
                 named.values_mut().for_each(|inner| for_each_mut(inner, visit));
             }
             Value::Array(items) if LISTS.iter().any(|(name, _)| name == keyword) || keyword == "items" => {
-                items.iter_mut().for_each(|inner| for_each_mut(inner, visit));
+                for inner in items {
+                    for_each_mut(inner, visit);
+                }
             }
             Value::Object(_) if ONE.iter().any(|(name, _)| name == keyword) => for_each_mut(value, visit),
             _ => {}
@@ -147,7 +203,10 @@ pub(crate) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> 
     if fragment.is_empty() || fragment.starts_with('/') {
         return root.pointer(&fragment);
     }
-    places(root).into_iter().find(|place| place.schema.get("$anchor").and_then(Value::as_str) == Some(&fragment)).map(|place| place.schema)
+    places(root)
+        .into_iter()
+        .find(|place| place.schema.get("$anchor").and_then(Value::as_str) == Some(&fragment))
+        .map(|place| place.schema)
 }
 
 /// The part after `#`, with percent-encoding undone; `None` for anything that leaves the document.
@@ -169,7 +228,18 @@ mod tests {
             "default": {"properties": {"x": {}}}, "allOf": [true, {"not": {}}], "items": [{}], "x-more": {"type": "y"},
         });
         let pointers: Vec<_> = places(&schema).into_iter().map(|place| place.pointer).collect();
-        assert_eq!(pointers, ["", "/properties/a~1b", "/properties/enum", "/allOf/0", "/allOf/1", "/properties/a~1b/items", "/allOf/1/not"]);
+        assert_eq!(
+            pointers,
+            [
+                "",
+                "/properties/a~1b",
+                "/properties/enum",
+                "/allOf/0",
+                "/allOf/1",
+                "/properties/a~1b/items",
+                "/allOf/1/not"
+            ]
+        );
     }
 
     #[test]

@@ -32,7 +32,10 @@ impl LineMap {
         let written = self.written_at(pointer);
         for token in written.split('/').skip(1) {
             let token = token.replace("~1", "/").replace("~0", "~");
-            let next = place.members.get(&token).or_else(|| token.parse().ok().and_then(|index: usize| place.items.get(index)));
+            let next = place
+                .members
+                .get(&token)
+                .or_else(|| token.parse().ok().and_then(|index: usize| place.items.get(index)));
             match next {
                 Some(next) => place = next,
                 None => break,

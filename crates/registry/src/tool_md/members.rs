@@ -14,8 +14,20 @@ use crate::finding::{Finding, nearest, shown};
 const REPAIRS_MAX: usize = 50;
 
 const RUNNER_KINDS: [&str; 14] = [
-    "builtin", "http", "openapi", "script", "sql", "python", "wasm", "prompt", "task", "composition", "expression",
-    "record", "mcp", "external",
+    "builtin",
+    "http",
+    "openapi",
+    "script",
+    "sql",
+    "python",
+    "wasm",
+    "prompt",
+    "task",
+    "composition",
+    "expression",
+    "record",
+    "mcp",
+    "external",
 ];
 
 /// Words other systems use, and ours for the same.
@@ -45,12 +57,11 @@ pub(super) fn definition(mut members: Map<String, Value>) -> Result<Definition, 
     if input_schema.is_none() {
         findings.push(missing("input_schema", ""));
     }
-    let runner = match members.insert("runner".into(), json!({"kind": "external"})) {
-        Some(value) => self::runner(value, &mut findings),
-        None => {
-            findings.push(missing("runner", ""));
-            None
-        }
+    let runner = if let Some(value) = members.insert("runner".into(), json!({"kind": "external"})) {
+        self::runner(value, &mut findings)
+    } else {
+        findings.push(missing("runner", ""));
+        None
     };
     let definition: Option<Definition> = repaired(Value::Object(members), "", &mut findings);
     match (definition, runner, input_schema) {
@@ -169,14 +180,19 @@ impl Patient {
 
     /// The pointer into what the author wrote.
     fn as_written(&self, pointer: &str) -> String {
-        self.taken.iter().rev().filter_map(|taken| taken.item.as_ref()).fold(pointer.to_owned(), |pointer, (list, index)| {
-            let rest = pointer.strip_prefix(list.as_str()).and_then(|rest| rest.strip_prefix('/'));
-            let place = rest.map(|rest| rest.split_once('/').map_or((rest, String::new()), |(place, rest)| (place, format!("/{rest}"))));
-            match place.and_then(|(place, rest)| place.parse().ok().map(|place: usize| (place, rest))) {
-                Some((place, rest)) if place >= *index => format!("{list}/{}{rest}", place + 1),
-                _ => pointer,
-            }
-        })
+        self.taken.iter().rev().filter_map(|taken| taken.item.as_ref()).fold(
+            pointer.to_owned(),
+            |pointer, (list, index)| {
+                let rest = pointer.strip_prefix(list.as_str()).and_then(|rest| rest.strip_prefix('/'));
+                let place = rest.map(|rest| {
+                    rest.split_once('/').map_or((rest, String::new()), |(place, rest)| (place, format!("/{rest}")))
+                });
+                match place.and_then(|(place, rest)| place.parse().ok().map(|place: usize| (place, rest))) {
+                    Some((place, rest)) if place >= *index => format!("{list}/{}{rest}", place + 1),
+                    _ => pointer,
+                }
+            },
+        )
     }
 }
 
@@ -184,12 +200,11 @@ impl Patient {
 fn stand_in(member: &str) -> Option<Value> {
     match member {
         "name" => Some(json!("unnamed")),
-        "description" => Some(json!("")),
         "url" => Some(json!("https://example.invalid/")),
         "method" => Some(json!("GET")),
         "mode" => Some(json!("direct")),
-        "function" | "document" | "operation" | "path" | "entry" | "connection" | "statement" | "code" | "plugin"
-        | "template" | "task" | "cel" | "entity_type" | "server" | "tool" => Some(json!("")),
+        "description" | "function" | "document" | "operation" | "path" | "entry" | "connection" | "statement"
+        | "code" | "plugin" | "template" | "task" | "cel" | "entity_type" | "server" | "tool" => Some(json!("")),
         "steps" => Some(json!([])),
         _ => None,
     }
@@ -199,7 +214,9 @@ fn missing(member: &str, at: &str) -> Finding {
     let fix = match member {
         "name" => "add `name: verbNoun`, for example `name: sendEmail`".to_owned(),
         "description" => "add `description:` that tells a model when to use the tool and when not".to_owned(),
-        "input_schema" => "add `input_schema:` with `type: object` and `properties`; for no input also `input_less: true`".to_owned(),
+        "input_schema" => {
+            "add `input_schema:` with `type: object` and `properties`; for no input also `input_less: true`".to_owned()
+        }
         "runner" => format!("add `runner:` with `kind:`, one of {}", RUNNER_KINDS.join(", ")),
         other => format!("add `{}:`", shown(other)),
     };
@@ -223,7 +240,9 @@ fn explain(error: &strict::Error, at: &str) -> Finding {
         let told = format!("`{}` is not one of {}", shown(word), known.join(", "));
         return Finding::error("member.value", place, told, suggestion(word, known));
     }
-    if let Some((found, expected)) = message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected ")) {
+    if let Some((found, expected)) =
+        message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
+    {
         let told = format!("expected {}, found {}", shown(expected), shown(found));
         return Finding::error("member.type", place, told, retyping(found, expected));
     }
@@ -307,22 +326,25 @@ mod tests {
             "hitl": {"mod": "blocking", "timeout_s": -1}, "aliases": [{"nam": "x"}, {"name": "ok"}, {"name": "1"}],
             "version": 1.5, "runner": {"kind": "http", "metod": "GET", "url": 7},
         }));
-        let findings = finds(value, &[
-            ("member.missing", "/aliases/0"),
-            ("member.missing", "/runner"),
-            ("member.type", "/idempotent"),
-            ("member.type", "/runner/url"),
-            ("member.type", "/timeout_ms"),
-            ("member.type", "/version"),
-            ("member.unknown", "/aliases/0/nam"),
-            ("member.unknown", "/egress_clas"),
-            ("member.unknown", "/hitl/mod"),
-            ("member.unknown", "/runner/metod"),
-            ("member.value", "/aliases/2/name"),
-            ("member.value", "/hitl/timeout_s"),
-            ("member.value", "/name"),
-            ("member.value", "/risk"),
-        ]);
+        let findings = finds(
+            value,
+            &[
+                ("member.missing", "/aliases/0"),
+                ("member.missing", "/runner"),
+                ("member.type", "/idempotent"),
+                ("member.type", "/runner/url"),
+                ("member.type", "/timeout_ms"),
+                ("member.type", "/version"),
+                ("member.unknown", "/aliases/0/nam"),
+                ("member.unknown", "/egress_clas"),
+                ("member.unknown", "/hitl/mod"),
+                ("member.unknown", "/runner/metod"),
+                ("member.value", "/aliases/2/name"),
+                ("member.value", "/hitl/timeout_s"),
+                ("member.value", "/name"),
+                ("member.value", "/risk"),
+            ],
+        );
         let fix = |pointer: &str| &findings.iter().find(|f| f.pointer == pointer).unwrap().fix;
         assert_eq!(fix("/egress_clas"), "did you mean `egress_class`?");
         assert_eq!(fix("/runner/metod"), "did you mean `method`?");
@@ -332,7 +354,10 @@ mod tests {
 
     #[test]
     fn what_must_be_there_is_named_with_an_example() {
-        finds(json!({}), &[("member.missing", ""), ("member.missing", ""), ("member.missing", ""), ("member.missing", "")]);
+        finds(
+            json!({}),
+            &[("member.missing", ""), ("member.missing", ""), ("member.missing", ""), ("member.missing", "")],
+        );
         finds(with(json!({"runner": {"kind": "shell", "command": "rm"}})), &[("member.value", "/runner/kind")]);
         finds(with(json!({"runner": {}})), &[("member.missing", "/runner")]);
         finds(with(json!({"runner": "http"})), &[("member.type", "/runner")]);

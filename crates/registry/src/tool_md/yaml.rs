@@ -38,7 +38,12 @@ pub(super) fn read(text: &str, first_line: u32) -> Reading {
             Ok((Event::DocumentStart(..), span)) => {
                 documents += 1;
                 if documents > 1 {
-                    builder.refuse("yaml.documents", &span, "a second document begins here", "keep one document between the `---` lines");
+                    builder.refuse(
+                        "yaml.documents",
+                        &span,
+                        "a second document begins here",
+                        "keep one document between the `---` lines",
+                    );
                     break;
                 }
             }
@@ -67,10 +72,21 @@ struct Builder {
 }
 
 enum Frame {
-    Sequence { line: u32, items: Vec<Value>, lines: Vec<Lines> },
-    Mapping { line: u32, members: Map<String, Value>, lines: HashMap<String, Lines>, key: Option<Key> },
+    Sequence {
+        line: u32,
+        items: Vec<Value>,
+        lines: Vec<Lines>,
+    },
+    Mapping {
+        line: u32,
+        members: Map<String, Value>,
+        lines: HashMap<String, Lines>,
+        key: Option<Key>,
+    },
     /// A collection used as a key: read to its end and thrown away.
-    Discarded { depth: usize },
+    Discarded {
+        depth: usize,
+    },
 }
 
 struct Key {
@@ -127,7 +143,12 @@ impl Builder {
 
     fn refuse_properties(&mut self, event: &Event<'_>, span: &Span) {
         if event.anchor_id().is_some() {
-            self.refuse("yaml.anchor", span, "an anchor (`&name`) is used", "remove it; write the value out where it is needed");
+            self.refuse(
+                "yaml.anchor",
+                span,
+                "an anchor (`&name`) is used",
+                "remove it; write the value out where it is needed",
+            );
         }
         if event.tag().is_some() {
             let fix = "remove the tag; put text that looks like a number or a boolean in quotes";
@@ -176,7 +197,8 @@ impl Builder {
         match plain(text) {
             Plain::Value(value) => value,
             Plain::Ambiguous => {
-                let message = format!("`{}` is read as text, though some YAML readers take it for something else", shown(text));
+                let message =
+                    format!("`{}` is read as text, though some YAML readers take it for something else", shown(text));
                 let line = self.file_line(span.start.line());
                 let fix = "put it in quotes, or write `true` or `false` if a boolean is meant";
                 self.findings.push(Finding::warning("yaml.ambiguous", self.pointer(), message, fix).on_line(line));
@@ -278,7 +300,9 @@ fn plain(text: &str) -> Plain {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return whole(text, digits);
     }
-    if digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') {
+    if digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+    {
         return Plain::Ambiguous;
     }
     if is_decimal(digits) {
@@ -335,8 +359,14 @@ mod tests {
 
     #[test]
     fn scalars_follow_the_core_schema() {
-        reads("a: 1\nb: -2.5\nc: text\nd: true\ne:\nf: ~\ng: 'true'\n", json!({"a": 1, "b": -2.5, "c": "text", "d": true, "e": null, "f": null, "g": "true"}));
-        reads("[.5, 5., 1e3, +7, 1.2.3, 2026-01-02, 12:30, -x, '', \"\\u00e9\"]", json!([0.5, 5.0, 1000.0, 7, "1.2.3", "2026-01-02", "12:30", "-x", "", "é"]));
+        reads(
+            "a: 1\nb: -2.5\nc: text\nd: true\ne:\nf: ~\ng: 'true'\n",
+            json!({"a": 1, "b": -2.5, "c": "text", "d": true, "e": null, "f": null, "g": "true"}),
+        );
+        reads(
+            "[.5, 5., 1e3, +7, 1.2.3, 2026-01-02, 12:30, -x, '', \"\\u00e9\"]",
+            json!([0.5, 5.0, 1000.0, 7, "1.2.3", "2026-01-02", "12:30", "-x", "", "é"]),
+        );
         reads("text: |\n  one\n  two\nfolded: >-\n  one\n  two\n", json!({"text": "one\ntwo\n", "folded": "one two"}));
         reads("on: 1\nyes: 2\n1: 3\n", json!({"on": 1, "yes": 2, "1": 3}));
     }
@@ -348,9 +378,17 @@ mod tests {
         finds("a:\n  <<: {b: 1}\n", &[("yaml.merge", 2)]);
         finds("a: !!str 1\nb: !include x\n", &[("yaml.tag", 1), ("yaml.tag", 2)]);
         finds("a: 1\nb: 2\na: 3\n", &[("yaml.duplicate", 3)]);
-        finds("a: 0x1f\nb: 0o17\nc: 010\nd: .nan\ne: 9007199254740993\nf: 1e999\n", &[
-            ("yaml.number", 1), ("yaml.number", 2), ("yaml.number", 3), ("yaml.number", 4), ("yaml.number", 5), ("yaml.number", 6),
-        ]);
+        finds(
+            "a: 0x1f\nb: 0o17\nc: 010\nd: .nan\ne: 9007199254740993\nf: 1e999\n",
+            &[
+                ("yaml.number", 1),
+                ("yaml.number", 2),
+                ("yaml.number", 3),
+                ("yaml.number", 4),
+                ("yaml.number", 5),
+                ("yaml.number", 6),
+            ],
+        );
         finds("a: yes\nb: 1_000\n", &[("yaml.ambiguous", 1), ("yaml.ambiguous", 2)]);
         finds("? [a, b]\n: 1\nc: 2\n", &[("yaml.key", 1)]);
         finds("a: 1\n...\n---\nb: 2\n", &[("yaml.documents", 3)]);
@@ -370,7 +408,7 @@ mod tests {
     #[test]
     fn bombs_end_early() {
         finds(&"[".repeat(100_000), &[("yaml.syntax", 1)]);
-        let wide = (0..20_000).map(|key| format!("k{key}: 0\n")).collect::<String>();
+        let wide = (0..20_000).map(|key| format!("k{key}: 0")).collect::<Vec<_>>().join("\n");
         finds(&wide, &[("yaml.members", 10_001)]);
         let laughs = "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n";
         assert_eq!(read(laughs, 1).value, json!({"a": ["x", "x"], "b": [null, null], "c": [null, null]}));

@@ -63,7 +63,7 @@ pub async fn search(State(app): State<App>, By(caller): By, Query(query): Query<
     let view = View::of(registry, &caller, &today)?;
     let may_read_agents = caller.may(&Permission::AGENTS_READ);
     let resolve = |name: &str| view.resolve(&name.parse().ok()?).ok().map(|(tool, _)| tool).filter(|tool| tool.state() == ToolState::Active);
-    let hits = registry.index().search(&query.q, limit as usize, |entry| {
+    let hits = registry.index().search(&query.q, limit as usize, |_, entry| {
         query.kind.is_none_or(|kind| kind == entry.kind)
             && match entry.kind {
                 Kind::Tool => resolve(&entry.name).is_some(),

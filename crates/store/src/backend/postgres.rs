@@ -39,7 +39,7 @@ pub(super) struct Postgres {
     pub queue: Queue,
     connector: Connector,
     pool: Pool,
-    stop: mpsc::UnboundedSender<writer::Message>,
+    to_writer: mpsc::UnboundedSender<writer::Message>,
     task: Mutex<Option<JoinHandle<()>>>,
     options: Options,
 }
@@ -65,33 +65,52 @@ impl Postgres {
             .post_create(begin)
             .build()
             .map_err(|error| Error::Unavailable(error.to_string()))?;
-        let (stop, messages) = mpsc::unbounded_channel();
+        let (to_writer, messages) = mpsc::unbounded_channel();
         let task = tokio::spawn(writer::Writer::new(connector.clone()).run(messages));
-        let jobs = stop.clone();
+        let jobs = to_writer.clone();
         let send = move |job| match jobs.send(writer::Message::Change(job)) {
             Err(mpsc::error::SendError(writer::Message::Change(job))) => Err(job),
             _ => Ok(()),
         };
         let queue = Queue::new(options.queue, options.patience, Box::new(send));
-        Ok(Self { queue, connector, pool, stop, task: Mutex::new(Some(task)), options })
+        Ok(Self { queue, connector, pool, to_writer, task: Mutex::new(Some(task)), options })
     }
 
+    /// A connection that is lost under a query is replaced once: reading twice harms nothing.
     pub async fn query(&self, scope: &Scope, text: &Text, parameters: &[Value]) -> Result<Vec<Row>, Error> {
-        let client = self.pool.get().await.map_err(errors::of_pool)?;
-        let mut lent = Lent(Some(client));
-        let Some(client) = lent.0.as_ref() else { return Err(super::queue::closed()) };
-        let rows = match tokio::time::timeout(READ_TIMEOUT, read(client, scope, text, parameters)).await {
-            Ok(rows) => rows?,
-            Err(_) => return Err(Error::Unavailable("a query took too long".into())),
+        match self.query_once(scope, text, parameters).await {
+            Ok(rows) => rows,
+            Err(Lost) => self.query_once(scope, text, parameters).await.unwrap_or_else(|Lost| Err(lost())),
+        }
+    }
+
+    async fn query_once(
+        &self,
+        scope: &Scope,
+        text: &Text,
+        parameters: &[Value],
+    ) -> Result<Result<Vec<Row>, Error>, Lost> {
+        let client = match self.pool.get().await {
+            Ok(client) => client,
+            Err(error) => return Ok(Err(errors::of_pool(error))),
         };
-        lent.give_back();
-        rows
+        let lent = Lent(Some(client));
+        let Some(client) = &lent.0 else { return Err(Lost) };
+        match tokio::time::timeout(READ_TIMEOUT, read(client, scope, text, parameters)).await {
+            Ok(rows) => {
+                let rows = rows?;
+                lent.give_back();
+                Ok(rows)
+            }
+            Err(_) => Ok(Err(Error::Unavailable("a query took too long".into()))),
+        }
     }
 
     pub async fn migrate(&self) -> Result<MigrationState, Error> {
         let state = migration::migrate(&self.connector, self.options.migrations, &self.options.clock).await?;
         // Connections that were made before the role was do not stay.
         self.pool.retain(|_, _| false);
+        let _ = self.to_writer.send(writer::Message::Reconnect);
         self.connector.check().await?;
         Ok(state)
     }
@@ -107,7 +126,7 @@ impl Postgres {
             None => Ok(()),
             Some(task) => {
                 // Behind every change that was taken.
-                let _ = self.stop.send(writer::Message::Stop);
+                let _ = self.to_writer.send(writer::Message::Stop);
                 match tokio::time::timeout(CLOSE_TIMEOUT, task).await {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(error)) => Err(Error::Corrupt(format!("the writer ended: {error}"))),
@@ -120,21 +139,32 @@ impl Postgres {
     }
 }
 
-/// One round trip: the transaction is begun, scoped, read and ended without waiting in between. The outer `Err` means
-/// that the connection must not be used again.
-async fn read(client: &Client, scope: &Scope, text: &Text, parameters: &[Value]) -> Result<Result<Vec<Row>, Error>, Error> {
+/// The connection is gone, and must not be used again.
+struct Lost;
+
+fn lost() -> Error {
+    Error::Unavailable("the connection was lost".into())
+}
+
+/// One round trip: the transaction is begun, scoped, read and ended without waiting in between.
+async fn read(
+    client: &Client,
+    scope: &Scope,
+    text: &Text,
+    parameters: &[Value],
+) -> Result<Result<Vec<Row>, Error>, Lost> {
     let statement = match values::prepare(client, &text.postgres).await {
         Ok(statement) => statement,
-        Err(error) if pipeline::is_lost(&error) => return Err(errors::map(&error)),
+        Err(error) if pipeline::is_lost(&error) => return Err(Lost),
         Err(error) => return Ok(Err(errors::map(&error))),
     };
     let begin = session::begin_reading(scope);
     let begun = pipeline::send(client.batch_execute(&begin)).await;
     let rows = pipeline::send(values::run(client, &statement, parameters)).await;
     let ended = pipeline::send(client.batch_execute("COMMIT")).await;
-    begun.answer().await.map_err(|error| errors::map(&error))?;
+    begun.answer().await.map_err(|_| Lost)?;
     let rows = rows.answer().await;
-    ended.answer().await.map_err(|error| errors::map(&error))?;
+    ended.answer().await.map_err(|_| Lost)?;
     Ok(rows.map(|(_, rows)| rows).map_err(|error| error.mapped()))
 }
 
@@ -142,7 +172,7 @@ async fn read(client: &Client, scope: &Scope, text: &Text, parameters: &[Value])
 struct Lent(Option<Object>);
 
 impl Lent {
-    fn give_back(&mut self) {
+    fn give_back(mut self) {
         drop(self.0.take());
     }
 }

@@ -1,6 +1,6 @@
 //! How changes reach the one writer, and how their callers are answered.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -49,11 +49,13 @@ pub(super) struct Queue {
     places: Arc<Semaphore>,
     patience: Duration,
     send: Send,
+    /// Held while a job is handed over, so that nothing comes behind the stop that follows [`Queue::close`].
+    open: RwLock<bool>,
 }
 
 impl Queue {
     pub fn new(places: usize, patience: Duration, send: Send) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), patience, send }
+        Self { places: Arc::new(Semaphore::new(places)), patience, send, open: RwLock::new(true) }
     }
 
     pub async fn submit(&self, work: Work) -> Answer {
@@ -63,7 +65,7 @@ impl Queue {
             Err(_) => return Err(Error::Unavailable("the queue of changes is full".into())),
         };
         let (reply, answer) = oneshot::channel();
-        if (self.send)(Job { work, reply, _place: place }).is_err() {
+        if !self.hand_over(Job { work, reply, _place: place }) {
             return Err(closed());
         }
         match tokio::time::timeout(super::ANSWER_TIMEOUT, answer).await {
@@ -74,9 +76,15 @@ impl Queue {
         }
     }
 
+    fn hand_over(&self, job: Job) -> bool {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        *open && (self.send)(job).is_ok()
+    }
+
     /// From now on nothing is taken.
     pub fn close(&self) {
         self.places.close();
+        *self.open.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
 }
 

@@ -38,8 +38,15 @@ async fn a_failing_change_fails_alone_among_a_hundred() {
                     let id = 1 + round * 1000 + number;
                     let mut change = note(tenant(u128::try_from(number % 7).unwrap()), id, &format!("note {id}"));
                     match number % 30 {
-                        5 => drop(change.then("INSERT INTO notes (tenant_id, id, body) VALUES ($1, 0, 'x'), ($1, 0, 'y')", [])),
-                        15 => drop(change.expecting(expected("no such note"), "DELETE FROM notes WHERE tenant_id = $1 AND id = $2", [Value::Int(-1)])),
+                        5 => drop(
+                            change
+                                .then("INSERT INTO notes (tenant_id, id, body) VALUES ($1, 0, 'x'), ($1, 0, 'y')", []),
+                        ),
+                        15 => drop(change.expecting(
+                            expected("no such note"),
+                            "DELETE FROM notes WHERE tenant_id = $1 AND id = $2",
+                            [Value::Int(-1)],
+                        )),
                         25 => drop(change.then("UPDATE no_such_table SET a = 1 WHERE tenant_id = $1", [])),
                         _ => {}
                     }
@@ -69,7 +76,11 @@ async fn an_unmet_expectation_undoes_the_whole_change() {
         let store = database.open().await;
         write(&store, tenant(1), 1, "one").await.unwrap();
         let mut change = note(tenant(1), 2, "two");
-        change.expecting(expected("gone"), "UPDATE notes SET body = 'new' WHERE tenant_id = $1 AND id = $2", [Value::Int(9)]);
+        change.expecting(
+            expected("gone"),
+            "UPDATE notes SET body = 'new' WHERE tenant_id = $1 AND id = $2",
+            [Value::Int(9)],
+        );
         change.then(INSERT, [Value::Int(3), "three".into()]);
         let error = store.commit(change).await.unwrap_err();
         let fault = toolgate_contracts::Fault::from(error);
@@ -132,17 +143,39 @@ async fn a_rule_has_the_same_name_in_both_databases() {
     every_database(MIGRATIONS, async |database| {
         let store = database.open().await;
         let mut change = note(tenant(1), 1, "one");
-        change.then("INSERT INTO notes (tenant_id, id, body, other, flag) VALUES ($1, 2, 'frozen', $2, TRUE)", [Value::Uuid(uuid::Uuid::from_u128(7))]);
+        change.then(
+            "INSERT INTO notes (tenant_id, id, body, other, flag) VALUES ($1, 2, 'frozen', $2, TRUE)",
+            [Value::Uuid(uuid::Uuid::from_u128(7))],
+        );
         change.then("INSERT INTO replies (tenant_id, note_id) VALUES ($1, 1)", []);
         store.commit(change).await.unwrap();
         let other: Value = uuid::Uuid::from_u128(7).into();
-        let table: [(&str, Vec<Value>, &str); 9] = [
+        let days = "INSERT INTO days (tenant_id, id, note) VALUES ($1, 1, ''), ($1, 101, '')";
+        let mut change = Change::new(tenant(1));
+        change.then(days, []);
+        store.commit(change).await.unwrap();
+        let table: [(&str, Vec<Value>, &str); 12] = [
             ("INSERT INTO notes (tenant_id, id, body) VALUES ($1, 1, 'x')", vec![], "notes_pkey"),
             ("INSERT INTO notes (tenant_id, id, body) VALUES ($1, 3, 'one')", vec![], "notes_body_once"),
-            ("INSERT INTO notes (tenant_id, id, body, flag) VALUES ($1, 3, 'FROZEN', TRUE)", vec![], "notes_body_once_folded"),
-            ("INSERT INTO notes (tenant_id, id, body, other) VALUES ($1, 3, 'x', $2)", vec![other], "notes_tenant_id_other_key"),
+            (
+                "INSERT INTO notes (tenant_id, id, body, flag) VALUES ($1, 3, 'FROZEN', TRUE)",
+                vec![],
+                "notes_body_once_folded",
+            ),
+            (
+                "INSERT INTO notes (tenant_id, id, body, other) VALUES ($1, 3, 'x', $2)",
+                vec![other],
+                "notes_tenant_id_other_key",
+            ),
             ("INSERT INTO notes (tenant_id, id, body) VALUES ($1, 3, $2)", vec![Value::Null], "notes_body_not_null"),
-            ("INSERT INTO notes (tenant_id, id, body) VALUES ($1, 3, $2)", vec!["x".repeat(1_000_000).into()], "notes_body_short"),
+            (
+                "INSERT INTO notes (tenant_id, id, body) VALUES ($1, 3, $2)",
+                vec!["x".repeat(1_000_000).into()],
+                "notes_body_short",
+            ),
+            ("INSERT INTO days (tenant_id, id, note) VALUES ($1, 1, '')", vec![], "days_pkey"),
+            ("INSERT INTO days (tenant_id, id, note) VALUES ($1, 101, '')", vec![], "days_pkey"),
+            ("INSERT INTO days (tenant_id, id, note) VALUES ($1, 102, $2)", vec![Value::Null], "days_note_not_null"),
             ("INSERT INTO replies (tenant_id, note_id) VALUES ($1, 77)", vec![], Constraint::FOREIGN_KEY),
             ("DELETE FROM notes WHERE tenant_id = $1 AND id = 1", vec![], Constraint::FOREIGN_KEY),
             ("UPDATE notes SET flag = TRUE WHERE tenant_id = $1 AND id = 2", vec![], "notes_frozen"),
@@ -179,7 +212,10 @@ async fn readers_go_on_while_a_thousand_changes_are_written() {
         while let Some(done) = running.join_next().await {
             done.unwrap();
         }
-        assert_eq!(one(&store, "SELECT count(*), count(DISTINCT body) FROM notes", vec![]).await.get::<i64>(1).unwrap(), 1000);
+        assert_eq!(
+            one(&store, "SELECT count(*), count(DISTINCT body) FROM notes", vec![]).await.get::<i64>(1).unwrap(),
+            1000
+        );
     })
     .await;
 }

@@ -16,7 +16,8 @@ async fn closing_commits_what_was_taken() {
         for id in 0..500_i64 {
             let store = store.clone();
             let durability = if id % 2 == 0 { Durability::Disk } else { Durability::Process };
-            running.spawn(async move { store.commit(note(tenant(1), id, &format!("{id}")).durability(durability)).await });
+            running
+                .spawn(async move { store.commit(note(tenant(1), id, &format!("{id}")).durability(durability)).await });
         }
         tokio::task::yield_now().await;
         store.clone().close().await.unwrap();
@@ -25,7 +26,9 @@ async fn closing_commits_what_was_taken() {
             match outcome.unwrap() {
                 Ok(_) => kept += 1,
                 // Those that came too late know it.
-                Err(error) => assert!(matches!(&error, Error::Unavailable(message) if message.contains("closed")), "{error:?}"),
+                Err(error) => {
+                    assert!(matches!(&error, Error::Unavailable(message) if message.contains("closed")), "{error:?}");
+                }
             }
         }
         assert!(matches!(write(&store, tenant(1), 1000, "late").await, Err(Error::Unavailable(_))));
@@ -41,7 +44,8 @@ async fn at_the_bound_of_the_queue_callers_are_told() {
     let database = Database::sqlite(MIGRATIONS).unwrap();
     let store = database.open().await;
     store.close().await.unwrap();
-    let store = Store::open(Options { queue: 4, patience: Duration::from_millis(300), ..database.options() }).await.unwrap();
+    let store =
+        Store::open(Options { queue: 4, patience: Duration::from_millis(300), ..database.options() }).await.unwrap();
     // Somebody else holds the write lock, so that nothing moves.
     let path = database.folder().unwrap().join("toolgate.db");
     let other = rusqlite::Connection::open(path).unwrap();

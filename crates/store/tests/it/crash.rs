@@ -1,14 +1,17 @@
 //! `kill -9` at any moment loses nothing that was answered.
 
-#![expect(clippy::disallowed_methods, reason = "a test that kills a process must start one, and tell it where to write")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test that kills a process must start one, and tell it where to write"
+)]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
+use tokio::task::JoinSet;
 use toolgate_contracts::Rng;
 use toolgate_store::testing::every_database;
 use toolgate_store::{Durability, Options, Scope, Store};
-use tokio::task::JoinSet;
 
 use crate::schema::{MIGRATIONS, note, tenant};
 

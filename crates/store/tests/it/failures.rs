@@ -152,7 +152,10 @@ async fn a_backup_is_whole_and_overwrites_nothing() {
     let database = Database::sqlite(MIGRATIONS).unwrap();
     let store = database.open().await;
     for id in 0..200_i64 {
-        store.commit(note(tenant(1), id, &format!("{id} {}", "x".repeat(1000))).durability(Durability::Process)).await.unwrap();
+        store
+            .commit(note(tenant(1), id, &format!("{id} {}", "x".repeat(1000))).durability(Durability::Process))
+            .await
+            .unwrap();
     }
     let copy = database.folder().unwrap().join("copy.db");
     // While it is written to.
@@ -177,7 +180,10 @@ async fn a_server_that_cannot_be_used_is_named() {
     refused(opened("mysql://root:hunter2@localhost/db").await, "mysql");
     // A port that nobody listens on.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    refused(opened(&format!("postgres://user:hunter2@127.0.0.1:{free}/db")).await, &format!("user@127.0.0.1:{free}/db cannot be reached"));
+    refused(
+        opened(&format!("postgres://user:hunter2@127.0.0.1:{free}/db")).await,
+        &format!("user@127.0.0.1:{free}/db cannot be reached"),
+    );
     refused(opened("postgres://user:hunter2@no-such-host.invalid/db").await, "no-such-host.invalid");
     // One that is no PostgreSQL and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -208,8 +214,7 @@ async fn lost_connections_are_made_again() {
         // The client may not have heard yet.
         tokio::time::sleep(Duration::from_millis(20 * u64::try_from(id).unwrap())).await;
         if id % 2 == 0 {
-            // A read may meet the dying connection once; it changes nothing, so its caller tries again.
-            let _ = store.ping().await;
+            store.ping().await.unwrap();
         }
     }
     assert_eq!(count(&store).await, 5);
@@ -227,7 +232,8 @@ async fn an_interrupted_change_is_never_made_twice() {
             let (mut kept, mut unsure) = (0, 0);
             for number in 0..60 {
                 let mut change = note(tenant(1), writer * 1000 + number, &format!("{writer} {number}"));
-                change.then("/* no tenant: one counter */ UPDATE counters SET value = value + 1 WHERE name = 'all'", []);
+                change
+                    .then("/* no tenant: one counter */ UPDATE counters SET value = value + 1 WHERE name = 'all'", []);
                 match store.commit(change).await {
                     Ok(_) => kept += 1,
                     Err(Error::Unavailable(_)) => {}
@@ -239,18 +245,13 @@ async fn an_interrupted_change_is_never_made_twice() {
         });
     }
     let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    let mut killing = true;
     let (mut kept, mut unsure) = (0_i64, 0_i64);
     while let Some(done) = running.join_next().await {
         let (one, other) = done.unwrap();
         kept += one;
         unsure += other;
-        if killing {
-            killing = running.len() > 4;
-        }
         database.execute(kill).await.unwrap();
     }
-    let _ = store.ping().await;
     let found = count(&store).await;
     let counted = crate::schema::one(&store, "SELECT value FROM counters", vec![]).await.get::<i64>(0).unwrap();
     assert_eq!(found, counted, "a change is whole");

@@ -6,8 +6,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use serde_json::{Map, json};
-use toolgate_store::lock::{DataLock, LockError};
 use toolgate_store::Error;
+use toolgate_store::lock::{DataLock, LockError};
 
 const FOLDER: &str = "TOOLGATE_TEST_LOCK_FOLDER";
 

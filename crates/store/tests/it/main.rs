@@ -5,6 +5,7 @@
 mod changes;
 mod closing;
 mod crash;
+mod cut;
 mod failures;
 mod lock;
 mod migrations;
@@ -12,4 +13,3 @@ mod schema;
 mod scopes;
 mod speed;
 mod values;
-mod zz_tmp;

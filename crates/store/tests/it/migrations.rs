@@ -6,8 +6,15 @@ use toolgate_store::{Error, Migration, MigrationState, Options, Store};
 use crate::schema::{FIRST, MIGRATIONS, SECOND, count, tenant, write};
 
 static BOTH: &[Migration] = &[FIRST, SECOND];
-static BROKEN: &[Migration] =
-    &[FIRST, Migration { number: 2, name: "broken", common: "CREATE TABLE half (a {int}); CREATE TABLE half (a {int});", ..SECOND }];
+static BROKEN: &[Migration] = &[
+    FIRST,
+    Migration {
+        number: 2,
+        name: "broken",
+        common: "CREATE TABLE half (a {int}); CREATE TABLE half (a {int});",
+        ..SECOND
+    },
+];
 
 fn with(database: &Database, migrations: &'static [Migration]) -> Options {
     Options { migrations, ..database.options() }
@@ -53,7 +60,10 @@ async fn an_altered_history_is_refused() {
     every_database(MIGRATIONS, async |database| {
         database.open().await.close().await.unwrap();
         let store = Store::open(database.options()).await.unwrap();
-        for damage in ["UPDATE migrations SET checksum = 'other'", "DELETE FROM migrations; INSERT INTO migrations VALUES (0, 'zero', '', 0), (1, 'one', '', 0)"] {
+        for damage in [
+            "UPDATE migrations SET checksum = 'other'",
+            "DELETE FROM migrations; INSERT INTO migrations VALUES (0, 'zero', '', 0), (1, 'one', '', 0)",
+        ] {
             database.execute(damage).await.unwrap();
             for refused in [store.migrate().await, store.migration_state().await] {
                 assert!(matches!(refused, Err(Error::Altered { number: 1 })), "{refused:?}");

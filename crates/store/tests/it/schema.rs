@@ -28,10 +28,14 @@ CREATE TABLE counters (name TEXT NOT NULL PRIMARY KEY, value {int} NOT NULL) {st
 INSERT INTO counters (name, value) VALUES ('all', 0);";
 
 const SQLITE: &str = "
+CREATE TABLE days (tenant_id BLOB NOT NULL, id INTEGER NOT NULL, note TEXT NOT NULL, PRIMARY KEY (tenant_id, id)) STRICT;
 CREATE TRIGGER notes_frozen BEFORE UPDATE ON notes WHEN OLD.body = 'frozen'
 BEGIN SELECT RAISE(ABORT, 'rule: notes_frozen'); END;";
 
 const POSTGRES: &str = "
+CREATE TABLE days (tenant_id uuid NOT NULL, id bigint NOT NULL, note TEXT NOT NULL, PRIMARY KEY (tenant_id, id)) PARTITION BY RANGE (id);
+CREATE TABLE days_default PARTITION OF days DEFAULT;
+CREATE TABLE days_202611 PARTITION OF days FOR VALUES FROM (100) TO (200);
 CREATE FUNCTION notes_frozen() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'rule: notes_frozen' USING ERRCODE = 'TG001', CONSTRAINT = 'notes_frozen';
@@ -49,11 +53,16 @@ DO $$ BEGIN
     END IF;
     EXECUTE format('GRANT toolgate_app TO %I', current_user);
 END $$;
-GRANT SELECT, INSERT, UPDATE, DELETE ON notes, replies, counters TO toolgate_app;";
+GRANT SELECT, INSERT, UPDATE, DELETE ON notes, replies, counters, days TO toolgate_app;";
 
 pub const FIRST: Migration = Migration { number: 1, name: "notes", common: COMMON, sqlite: SQLITE, postgres: POSTGRES };
-pub const SECOND: Migration =
-    Migration { number: 2, name: "stars", common: "ALTER TABLE notes ADD COLUMN stars {int};", sqlite: "", postgres: "" };
+pub const SECOND: Migration = Migration {
+    number: 2,
+    name: "stars",
+    common: "ALTER TABLE notes ADD COLUMN stars {int};",
+    sqlite: "",
+    postgres: "",
+};
 pub static MIGRATIONS: &[Migration] = &[FIRST];
 
 pub fn tenant(number: u128) -> TenantId {

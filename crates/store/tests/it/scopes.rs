@@ -32,14 +32,22 @@ async fn a_statement_that_forgets_its_tenant_is_refused() {
         let store = database.open().await;
         write(&store, tenant(1), 1, "one").await.unwrap();
         let scope = Scope::Tenant(tenant(2));
-        for sql in ["SELECT body FROM notes", "SELECT body FROM notes WHERE id = $1", "SELECT n.body FROM notes n JOIN replies r ON r.note_id = n.id WHERE r.tenant_id = $1"] {
+        for sql in [
+            "SELECT body FROM notes",
+            "SELECT body FROM notes WHERE id = $1",
+            "SELECT n.body FROM notes n JOIN replies r ON r.note_id = n.id WHERE r.tenant_id = $1",
+        ] {
             // Twice: also when the text is known already.
             for _ in 0..2 {
                 let error = store.query(&scope, sql, vec![]).await.unwrap_err();
                 assert!(matches!(&error, Error::Corrupt(message) if message.contains("tenant")), "{sql}: {error:?}");
             }
         }
-        for sql in ["DELETE FROM notes", "UPDATE notes SET tenant_id = $1", "INSERT INTO notes (id, tenant_id, body) VALUES (5, $1, 'x')"] {
+        for sql in [
+            "DELETE FROM notes",
+            "UPDATE notes SET tenant_id = $1",
+            "INSERT INTO notes (id, tenant_id, body) VALUES (5, $1, 'x')",
+        ] {
             let mut change = Change::new(tenant(2));
             change.then(sql, []);
             let error = store.commit(change).await.unwrap_err();
@@ -60,7 +68,8 @@ async fn a_query_writes_nothing() {
     every_database(MIGRATIONS, async |database| {
         let store = database.open().await;
         write(&store, tenant(1), 1, "one").await.unwrap();
-        let error = store.query(&Scope::Tenant(tenant(1)), "DELETE FROM notes WHERE tenant_id = $1", vec![]).await.unwrap_err();
+        let error =
+            store.query(&Scope::Tenant(tenant(1)), "DELETE FROM notes WHERE tenant_id = $1", vec![]).await.unwrap_err();
         assert!(matches!(error, Error::ReadOnly), "{error:?}");
         let error = store.query(&Scope::Everyone("a test"), "SELECT 1; SELECT 2", vec![]).await.unwrap_err();
         assert!(matches!(error, Error::Corrupt(_)), "{error:?}");
@@ -97,7 +106,10 @@ async fn row_policies_know_the_viewer() {
     let store = database.open().await;
     let viewer = Principal::User(UserId::from_uuid(Uuid::from_u128(5)));
     let mut change = Change::new(tenant(1));
-    change.then("INSERT INTO notes (tenant_id, id, body, viewer) VALUES ($1, 1, 'mine', $2), ($1, 2, 'yours', 'user:other')", [viewer.to_string().into()]);
+    change.then(
+        "INSERT INTO notes (tenant_id, id, body, viewer) VALUES ($1, 1, 'mine', $2), ($1, 2, 'yours', 'user:other')",
+        [viewer.to_string().into()],
+    );
     store.commit(change).await.unwrap();
     let seen = store.query(&Scope::Viewer { tenant: tenant(1), viewer }, NOTES, vec![]).await.unwrap();
     assert_eq!(texts(&seen), ["mine"]);
@@ -130,7 +142,10 @@ async fn a_role_that_sees_past_row_policies_does_not_serve() {
     assert_eq!(database.kind, Kind::Postgres);
     // The role is the cluster's: this test has its own name for a powerful user, and no role to become.
     let role = format!("powerful_{}", database.url.rsplit('_').next().unwrap());
-    database.execute(&format!("CREATE ROLE {role} LOGIN BYPASSRLS; GRANT ALL ON SCHEMA public TO {role}")).await.unwrap();
+    database
+        .execute(&format!("CREATE ROLE {role} LOGIN BYPASSRLS; GRANT ALL ON SCHEMA public TO {role}"))
+        .await
+        .unwrap();
     let (_, rest) = database.url.split_once('@').unwrap();
     let store = Store::open(Options { migrations: &[], ..Options::new(format!("postgres://{role}@{rest}")) }).await;
     let error = match store {

@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use crate::schema::{MIGRATIONS, count, one, tenant, write};
 
-const WRITE: &str = "INSERT INTO notes (tenant_id, id, body, flag, amount, raw, other) VALUES ($1, $2, $3, $4, $5, $6, $7)
+const WRITE: &str =
+    "INSERT INTO notes (tenant_id, id, body, flag, amount, raw, other) VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (tenant_id, id) DO UPDATE SET body = excluded.body, flag = excluded.flag, amount = excluded.amount,
     raw = excluded.raw, other = excluded.other";
 const READ: &str = "SELECT id, body, flag, amount, raw, other FROM notes WHERE tenant_id = $1 AND id = $2";
@@ -21,8 +22,16 @@ async fn every_kind_of_value_comes_back() {
         let store = database.open().await;
         let texts = "[^\0]{0,40}";
         let bytes = proptest::collection::vec(any::<u8>(), 0..40);
-        let real = proptest::option::of(proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL | proptest::num::f64::ZERO);
-        let strategy = (any::<i64>(), texts, proptest::option::of(any::<bool>()), real, proptest::option::of(bytes), proptest::option::of(any::<u128>()));
+        let real =
+            proptest::option::of(proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL | proptest::num::f64::ZERO);
+        let strategy = (
+            any::<i64>(),
+            texts,
+            proptest::option::of(any::<bool>()),
+            real,
+            proptest::option::of(bytes),
+            proptest::option::of(any::<u128>()),
+        );
         let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(100) });
         for _ in 0..100 {
             let (id, text, flag, real, bytes, uuid) = strategy.new_tree(&mut runner).unwrap().current();
@@ -30,7 +39,17 @@ async fn every_kind_of_value_comes_back() {
             let mut change = Change::new(tenant(1));
             let real_value = real.map_or(Value::Null, Value::Real);
             let text = format!("{id}:{text}").to_lowercase();
-            change.then(WRITE, [id.into(), (&text).into(), flag.map_or(Value::Null, Value::Bool), real_value, bytes.clone().into(), uuid.into()]);
+            change.then(
+                WRITE,
+                [
+                    id.into(),
+                    (&text).into(),
+                    flag.map_or(Value::Null, Value::Bool),
+                    real_value,
+                    bytes.clone().into(),
+                    uuid.into(),
+                ],
+            );
             store.commit(change).await.unwrap();
             let rows = store.query(&Scope::Tenant(tenant(1)), READ, vec![id.into()]).await.unwrap();
             let row = &rows[0];
@@ -52,7 +71,12 @@ async fn numbers_from_aggregates_are_numbers() {
         for id in 1..=3 {
             write(&store, tenant(1), id, &format!("note {id}")).await.unwrap();
         }
-        let row = one(&store, "SELECT count(*), sum(id), max(id), avg(id), sum(amount), 1 = 1, '$1', coalesce(NULL, 'x') FROM notes", vec![]).await;
+        let row = one(
+            &store,
+            "SELECT count(*), sum(id), max(id), avg(id), sum(amount), 1 = 1, '$1', coalesce(NULL, 'x') FROM notes",
+            vec![],
+        )
+        .await;
         assert_eq!(row.get::<i64>(0).unwrap(), 3);
         assert_eq!(row.get::<i64>(1).unwrap(), 6);
         assert_eq!(row.get::<u32>(2).unwrap(), 3);
@@ -62,7 +86,9 @@ async fn numbers_from_aggregates_are_numbers() {
         assert_eq!(row.get::<String>(6).unwrap(), "$1");
         assert!(matches!(row.get::<i64>(7), Err(Error::Corrupt(_))));
         assert!(matches!(row.get::<i64>(99), Err(Error::Corrupt(_))));
-        let row = one(&store, "SELECT body, id FROM notes WHERE id = $1 AND body = $2", vec![2_i64.into(), "note 2".into()]).await;
+        let row =
+            one(&store, "SELECT body, id FROM notes WHERE id = $1 AND body = $2", vec![2_i64.into(), "note 2".into()])
+                .await;
         assert_eq!(row.get::<Timestamp>(1).unwrap(), Timestamp::from_millis(2));
         assert!(row.get::<Digest>(0).is_err());
     })

@@ -35,7 +35,12 @@ pub(super) fn map(error: &tokio_postgres::Error) -> Error {
 }
 
 fn of_database(error: &DbError) -> Error {
-    let named = |fallback: &str| Error::Constraint(Constraint(error.constraint().unwrap_or(fallback).to_owned()));
+    let table = error.table().unwrap_or_default();
+    let named = |fallback: &str| {
+        let name = error.constraint().unwrap_or(fallback);
+        let of_table = name.strip_prefix(table).map(|rest| format!("{}{rest}", parent(table)));
+        Error::Constraint(Constraint(of_table.unwrap_or_else(|| name.to_owned())))
+    };
     let code = error.code();
     match code.code() {
         RULE => named(Constraint::of_rule(error.message()).unwrap_or("rule")),
@@ -44,7 +49,7 @@ fn of_database(error: &DbError) -> Error {
             Error::Constraint(Constraint(Constraint::FOREIGN_KEY.to_owned()))
         }
         _ if *code == SqlState::NOT_NULL_VIOLATION => {
-            let name = format!("{}_{}_not_null", error.table().unwrap_or_default(), error.column().unwrap_or_default());
+            let name = format!("{}_{}_not_null", parent(table), error.column().unwrap_or_default());
             Error::Constraint(Constraint(name))
         }
         _ if [SqlState::UNIQUE_VIOLATION, SqlState::CHECK_VIOLATION, SqlState::EXCLUSION_VIOLATION].contains(code) => {
@@ -54,9 +59,20 @@ fn of_database(error: &DbError) -> Error {
         _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly,
         // Classes: connection, transaction rollback, insufficient resources, operator intervention, system error, and
         // a lock that could not be had.
-        state if ["08", "40", "53", "57", "58"].contains(&state.get(..2).unwrap_or_default()) => Error::Unavailable(said(error)),
+        state if ["08", "40", "53", "57", "58"].contains(&state.get(..2).unwrap_or_default()) => {
+            Error::Unavailable(said(error))
+        }
         _ if *code == SqlState::LOCK_NOT_AVAILABLE => Error::Unavailable(said(error)),
         _ => Error::Corrupt(said(error)),
+    }
+}
+
+/// The table that a partition is of: ours are named by their month, or `default`.
+fn parent(table: &str) -> &str {
+    match table.rsplit_once('_') {
+        Some((parent, "default")) => parent,
+        Some((parent, month)) if month.len() == 6 && month.bytes().all(|byte| byte.is_ascii_digit()) => parent,
+        _ => table,
     }
 }
 

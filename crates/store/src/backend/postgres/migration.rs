@@ -24,7 +24,11 @@ pub(super) async fn state(connector: &Connector, known: &[Migration]) -> Result<
     migrate::state(&found, known, Kind::Postgres)
 }
 
-pub(super) async fn migrate(connector: &Connector, known: &'static [Migration], clock: &Clock) -> Result<MigrationState, Error> {
+pub(super) async fn migrate(
+    connector: &Connector,
+    known: &'static [Migration],
+    clock: &Clock,
+) -> Result<MigrationState, Error> {
     let client = connector.connect().await?;
     let mut tries = 0;
     loop {
@@ -101,7 +105,9 @@ impl Failed {
 /// Under the lock: looks again, since another process may have run it meanwhile, and runs one.
 async fn step(client: &ClientWrapper, known: &'static [Migration], clock: &Clock) -> Result<Step, Failed> {
     let limit = MIGRATION_TIMEOUT.as_secs();
-    let begin = format!("BEGIN; SET LOCAL lock_timeout = '{limit}s'; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({LOCK})");
+    let begin = format!(
+        "BEGIN; SET LOCAL lock_timeout = '{limit}s'; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({LOCK})"
+    );
     within(client.batch_execute(&begin)).await?;
     let found = migrate::state(&applied(client).await?, known, Kind::Postgres)?;
     let Some(migration) = migrate::next(found, known) else {

@@ -34,9 +34,17 @@ impl<F: Future> Sent<F> {
 pub(super) fn is_lost(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
         Some(database) => {
-            let ending = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::IDLE_SESSION_TIMEOUT];
+            let ending = [
+                SqlState::ADMIN_SHUTDOWN,
+                SqlState::CRASH_SHUTDOWN,
+                SqlState::CANNOT_CONNECT_NOW,
+                SqlState::IDLE_SESSION_TIMEOUT,
+            ];
             ending.contains(database.code()) || database.severity() == "FATAL"
         }
-        None => error.is_closed() || std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>),
+        None => {
+            error.is_closed()
+                || std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
+        }
     }
 }

@@ -33,7 +33,11 @@ pub(super) struct Connector {
 impl Connector {
     pub fn new(target: url::Postgres) -> Result<Self, Error> {
         let url::Postgres { mut config, trust, shown } = target;
-        config.application_name("toolgate").connect_timeout(SOCKET_TIMEOUT).keepalives_idle(SILENCE).tcp_user_timeout(SILENCE);
+        config
+            .application_name("toolgate")
+            .connect_timeout(SOCKET_TIMEOUT)
+            .keepalives_idle(SILENCE)
+            .tcp_user_timeout(SILENCE);
         Ok(Self { config, tls: tls::connector(&trust)?, shown })
     }
 
@@ -60,13 +64,14 @@ impl Connector {
         Ok(client)
     }
 
-    /// Whether this server can serve at all. Before the role exists only migrations can run, so nothing is said of it.
+    /// Whether this server can serve at all. Before the first migration nothing is said of the role, which it makes.
     pub async fn check(&self) -> Result<(), Error> {
         let client = self.connect().await?;
         let asked = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
-            current_setting('fsync'), EXISTS (SELECT FROM pg_roles WHERE rolname = $1)";
-        let row = within(client.query_one(asked, &[&ROLE])).await?;
-        let (version, encoding, fsync, migrated): (i32, String, String, bool) = (row.get(0), row.get(1), row.get(2), row.get(3));
+            current_setting('fsync'), to_regclass('migrations') IS NOT NULL";
+        let row = within(client.query_one(asked, &[])).await?;
+        let (version, encoding, fsync, migrated): (i32, String, String, bool) =
+            (row.get(0), row.get(1), row.get(2), row.get(3));
         if version < VERSION_MIN {
             return Err(self.open("is too old", "use PostgreSQL 14 or newer"));
         }
@@ -100,14 +105,19 @@ impl Connector {
         let said = errors::said(database);
         match database.code() {
             code if *code == SqlState::INVALID_PASSWORD || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-                self.open(&format!("refuses the user or the password: {said}"), "check user and password in the URL, and the server's pg_hba.conf")
+                self.open(
+                    &format!("refuses the user or the password: {said}"),
+                    "check user and password in the URL, and the server's pg_hba.conf",
+                )
             }
-            code if *code == SqlState::INVALID_CATALOG_NAME => {
-                self.open(&format!("has no such database: {said}"), "create it with `createdb`, or name another in the URL")
-            }
-            code if *code == SqlState::TOO_MANY_CONNECTIONS => {
-                self.open(&format!("has no connection left: {said}"), "raise `max_connections`, or lower the size of our pool")
-            }
+            code if *code == SqlState::INVALID_CATALOG_NAME => self.open(
+                &format!("has no such database: {said}"),
+                "create it with `createdb`, or name another in the URL",
+            ),
+            code if *code == SqlState::TOO_MANY_CONNECTIONS => self.open(
+                &format!("has no connection left: {said}"),
+                "raise `max_connections`, or lower the size of our pool",
+            ),
             _ => self.open(&format!("refuses the connection: {said}"), "see the server's log"),
         }
     }
@@ -117,7 +127,8 @@ const REACH: &str = "check that it runs, and the host and port in the URL";
 
 /// Everything before the first row: limits, and the role. A connection that could see past row policies is refused.
 pub(super) async fn begin(client: &ClientWrapper) -> Result<(), Error> {
-    let limits = "SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';
+    let limits =
+        "SET statement_timeout = '25s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s';
         SET client_min_messages = warning;
         SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
     within(client.batch_execute(limits)).await?;
@@ -135,7 +146,9 @@ pub(super) async fn begin(client: &ClientWrapper) -> Result<(), Error> {
     if powerful {
         return Err(Error::Open {
             message: format!("the database role `{name}` can bypass the separation of tenants"),
-            remedy: format!("ALTER ROLE {name} NOSUPERUSER NOBYPASSRLS, or use another role; if `{ROLE}` does not exist, migrate first"),
+            remedy: format!(
+                "ALTER ROLE {name} NOSUPERUSER NOBYPASSRLS, or use another role; if `{ROLE}` does not exist, migrate first"
+            ),
         });
     }
     Ok(())
@@ -167,4 +180,27 @@ pub(super) fn begin_writing(tenants: &BTreeSet<TenantId>, durability: Durability
         Durability::Process => "; SET LOCAL synchronous_commit = off",
     };
     format!("BEGIN; SET LOCAL toolgate.tenants = '{}'; SET LOCAL toolgate.viewer = '*'{synced}", tenants.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolgate_contracts::Principal;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_transaction_says_whose_rows_it_is_about() {
+        let tenants = [1, 2].map(|number| TenantId::from_uuid(Uuid::from_u128(number)));
+        let (one, two) = ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002");
+        let local = |scope: &str, viewer: &str| {
+            format!("SET LOCAL toolgate.tenants = '{scope}'; SET LOCAL toolgate.viewer = '{viewer}'")
+        };
+        assert_eq!(begin_reading(&Scope::Tenant(tenants[0])), format!("BEGIN READ ONLY; {}", local(one, "*")));
+        let viewer = Scope::Viewer { tenant: tenants[0], viewer: Principal::Local(7) };
+        assert_eq!(begin_reading(&viewer), format!("BEGIN READ ONLY; {}", local(one, "local:7")));
+        assert_eq!(begin_reading(&Scope::Everyone("")), format!("BEGIN READ ONLY; {}", local("*", "*")));
+        let both = tenants.into_iter().collect();
+        assert_eq!(begin_writing(&both, Durability::Disk), format!("BEGIN; {}", local(&format!("{one},{two}"), "*")));
+        assert!(begin_writing(&both, Durability::Process).ends_with("; SET LOCAL synchronous_commit = off"));
+    }
 }

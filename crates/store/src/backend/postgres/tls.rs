@@ -16,8 +16,13 @@ use crate::url::Trust;
 
 pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, Error> {
     let provider = Arc::new(ring::default_provider());
-    let wrong = |error: rustls::Error| Error::Open { message: format!("TLS: {error}"), remedy: "check the system's certificates".into() };
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().map_err(wrong)?;
+    let wrong = |error: rustls::Error| Error::Open {
+        message: format!("TLS: {error}"),
+        remedy: "check the system's certificates".into(),
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(wrong)?;
     let config = match trust {
         Trust::System => builder.with_platform_verifier().map_err(wrong)?.with_no_client_auth(),
         Trust::File(path) => builder.with_root_certificates(roots(path)?).with_no_client_auth(),

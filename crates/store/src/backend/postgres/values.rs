@@ -5,11 +5,11 @@ use std::fmt;
 
 use bytes::{BufMut as _, BytesMut};
 use deadpool_postgres::ClientWrapper;
-use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type};
 use tokio_postgres::Statement;
+use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type};
 
-use super::errors::StatementError;
 use super::STATEMENTS_MAX;
+use super::errors::StatementError;
 use crate::row::Row;
 use crate::value::Value;
 
@@ -116,7 +116,11 @@ fn numeric(raw: &[u8]) -> Result<Value, BoxError> {
     let mut whole: Option<i128> = Some(0);
     let mut real = 0_f64;
     for place in 0..i32::from(digits).max(weight + 1) {
-        let digit = usize::try_from(place).ok().filter(|place| *place < usize::from(digits)).and_then(|place| word(place + 4)).unwrap_or(0);
+        let digit = usize::try_from(place)
+            .ok()
+            .filter(|place| *place < usize::from(digits))
+            .and_then(|place| word(place + 4))
+            .unwrap_or(0);
         if place <= weight {
             whole = whole.and_then(|whole| whole.checked_mul(10_000)?.checked_add(digit.into()));
         }
@@ -137,7 +141,11 @@ pub(super) async fn prepare(client: &ClientWrapper, sql: &str) -> Result<Stateme
 }
 
 /// Runs a statement: the rows it returns, and how many it changed.
-pub(super) async fn run(client: &ClientWrapper, statement: &Statement, parameters: &[Value]) -> Result<(u64, Vec<Row>), StatementError> {
+pub(super) async fn run(
+    client: &ClientWrapper,
+    statement: &Statement,
+    parameters: &[Value],
+) -> Result<(u64, Vec<Row>), StatementError> {
     let parameters: Vec<Parameter<'_>> = parameters.iter().map(Parameter).collect();
     if statement.columns().is_empty() {
         return Ok((client.execute_raw(statement, parameters).await?, Vec::new()));
@@ -146,7 +154,8 @@ pub(super) async fn run(client: &ClientWrapper, statement: &Statement, parameter
     let source = client.query(statement, &parameters).await?;
     let mut rows = Vec::with_capacity(source.len());
     for row in source {
-        let values: Result<Vec<Value>, _> = (0..row.len()).map(|at| row.try_get::<_, Column>(at).map(|column| column.0)).collect();
+        let values: Result<Vec<Value>, _> =
+            (0..row.len()).map(|at| row.try_get::<_, Column>(at).map(|column| column.0)).collect();
         rows.push(Row(values?));
     }
     Ok((u64::try_from(rows.len()).unwrap_or(u64::MAX), rows))

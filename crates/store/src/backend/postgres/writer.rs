@@ -23,6 +23,8 @@ const GROUP_TIMEOUT: Duration = Duration::from_secs(45);
 
 pub(super) enum Message {
     Change(Job),
+    /// The role that serves may be another now.
+    Reconnect,
     Stop,
 }
 
@@ -48,7 +50,14 @@ enum Again {
     No,
 }
 
-/// What went wrong within a group while it was run as one.
+/// Whether there is something to commit.
+#[derive(PartialEq, Eq)]
+enum End {
+    Open,
+    Undone,
+}
+
+/// What came of a group that was run as one.
 enum Run {
     /// Each change has its answer.
     Whole(Vec<Answer>),
@@ -68,7 +77,8 @@ impl Writer {
             while let Some(taken) = message.take() {
                 match taken {
                     Message::Change(job) => group.push(job),
-                    // What slipped in behind the stop is still taken, and nothing after that.
+                    Message::Reconnect => self.client = None,
+                    // Nothing comes behind it.
                     Message::Stop => messages.close(),
                 }
                 if group.len() < GROUP_CHANGES_MAX {
@@ -127,26 +137,32 @@ fn unavailable(error: Error) -> Error {
 async fn transact(client: &ClientWrapper, group: &[Job]) -> Result<Vec<Answer>, Lost> {
     let statements = async {
         let prepared = prepare(client, group).await?;
-        match run_whole(client, group, &prepared).await? {
-            Run::Whole(answers) => Ok(answers),
+        let answers = match run_whole(client, group, &prepared).await? {
+            Run::Whole(answers) => answers,
             Run::Broken => {
                 client.batch_execute("ROLLBACK").await.map_err(lost_before)?;
-                run_apart(client, group, &prepared).await
+                run_apart(client, group, &prepared).await?
             }
+        };
+        let end = if answers.iter().all(Result::is_err) { End::Undone } else { End::Open };
+        if end == End::Undone {
+            client.batch_execute("ROLLBACK").await.map_err(lost_before)?;
         }
+        Ok((answers, end))
     };
-    let answers = match tokio::time::timeout(GROUP_TIMEOUT, statements).await {
+    let (answers, end) = match tokio::time::timeout(GROUP_TIMEOUT, statements).await {
         Ok(answers) => answers?,
         Err(_) => return Err(Lost::Before(Error::Unavailable("the changes took too long".into()), Again::No)),
     };
-    if answers.iter().all(Result::is_err) {
-        client.batch_execute("ROLLBACK").await.map_err(lost_before)?;
+    if end == End::Undone {
         return Ok(answers);
     }
     // One `NOTIFY toolgate` for the whole group belongs here, once replicas listen.
     match tokio::time::timeout(GROUP_TIMEOUT, client.batch_execute("COMMIT")).await {
         Ok(Ok(())) => Ok(answers),
-        Ok(Err(error)) if error.as_db_error().is_some() && !pipeline::is_lost(&error) => Err(Lost::Refused(errors::map(&error))),
+        Ok(Err(error)) if error.as_db_error().is_some() && !pipeline::is_lost(&error) => {
+            Err(Lost::Refused(errors::map(&error)))
+        }
         Ok(Err(error)) => Err(Lost::Unconfirmed(errors::whole(&error))),
         Err(_) => Err(Lost::Unconfirmed("no answer to a commit".into())),
     }
@@ -249,7 +265,8 @@ type Sent<'a> = pipeline::Sent<std::pin::Pin<Box<dyn Future<Output = Result<Row,
 async fn send_all<'a>(client: &'a ClientWrapper, job: &'a Job, statements: &'a [Statement]) -> Vec<Sent<'a>> {
     let mut sent: Vec<Sent<'a>> = Vec::with_capacity(statements.len());
     for (ready, statement) in job.work.statements.iter().zip(statements) {
-        let request: std::pin::Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(values::run(client, statement, &ready.parameters));
+        let request: std::pin::Pin<Box<dyn Future<Output = _> + Send + 'a>> =
+            Box::pin(values::run(client, statement, &ready.parameters));
         sent.push(pipeline::send(request).await);
     }
     sent

@@ -22,7 +22,9 @@ pub(super) fn map(connection: &Connection, error: Sqlite) -> Error {
                 | ErrorCode::CannotOpen
                 | ErrorCode::OperationInterrupted
                 | ErrorCode::OutOfMemory
-                | ErrorCode::FileLockingProtocolFailed => Error::Unavailable(format!("{message} ({})", failure.extended_code)),
+                | ErrorCode::FileLockingProtocolFailed => {
+                    Error::Unavailable(format!("{message} ({})", failure.extended_code))
+                }
                 _ => Error::Corrupt(message),
             }
         }
@@ -65,7 +67,8 @@ fn unique(connection: &Connection, subject: &str) -> String {
         return name.trim_end_matches('\'').to_owned();
     }
     let (table, columns) = columns(subject);
-    let sql = "SELECT i.name, i.origin, (SELECT group_concat(c.name, ',' ORDER BY c.seqno) FROM pragma_index_info(i.name) c)
+    let sql =
+        "SELECT i.name, i.origin, (SELECT group_concat(c.name, ',' ORDER BY c.seqno) FROM pragma_index_info(i.name) c)
         FROM pragma_index_list(?1) i WHERE i.\"unique\" = 1 ORDER BY i.name";
     let found: rusqlite::Result<Vec<(String, String, String)>> = connection.prepare(sql).and_then(|mut statement| {
         let rows = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;

@@ -15,6 +15,9 @@ use crate::error::Error;
 
 /// Prepared statements kept per connection.
 const STATEMENTS_MAX: usize = 256;
+/// Pages in the write-ahead log at which the writer copies them into the database: 16 MiB. More of them at a time are
+/// fewer syncs, since a page that was changed often is copied once.
+const CHECKPOINT_PAGES: i64 = 4096;
 /// What remains of the write-ahead log after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Page cache per connection, in SQLite's negative kibibytes.
@@ -29,9 +32,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
     if connection.is_readonly(rusqlite::MAIN_DB).map_err(wrong)? {
         return Err(Error::ReadOnly);
     }
-    let mode: String = connection
-        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
-        .map_err(wrong)?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(wrong)?;
     if mode != "wal" {
         return Err(Error::Open {
             message: format!("the file system of `{}` cannot hold SQLite's write-ahead log", path.display()),
@@ -40,6 +42,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
     }
     let set = || {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)
     };
     set().map_err(wrong)?;
@@ -53,8 +56,10 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, Error> {
 }
 
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
-    let connection = Connection::open_with_flags(path, flags)
-        .map_err(|error| Error::Open { message: format!("`{}`: {error}", path.display()), remedy: "check the file and its folder".into() })?;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| Error::Open {
+        message: format!("`{}`: {error}", path.display()),
+        remedy: "check the file and its folder".into(),
+    })?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     let set = || {
         connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -87,9 +92,10 @@ fn explain(path: &Path, connection: &Connection, error: rusqlite::Error) -> Erro
     let shown = path.display();
     let open = |message: String, remedy: &str| Error::Open { message, remedy: remedy.to_owned() };
     match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => {
-            open(format!("`{shown}` is not a SQLite database"), "name another file, or move this one away; it was not changed")
-        }
+        Some(ErrorCode::NotADatabase) => open(
+            format!("`{shown}` is not a SQLite database"),
+            "name another file, or move this one away; it was not changed",
+        ),
         Some(ErrorCode::DatabaseCorrupt) => {
             open(format!("`{shown}` is damaged"), "keep a copy, then restore a backup (`toolgate db restore`)")
         }
@@ -99,7 +105,9 @@ fn explain(path: &Path, connection: &Connection, error: rusqlite::Error) -> Erro
         // The file is there and may be written, but not the files beside it.
         Some(ErrorCode::CannotOpen) => Error::ReadOnly,
         _ => match errors::map(connection, error) {
-            Error::Corrupt(message) | Error::Unavailable(message) => open(format!("`{shown}`: {message}"), "check the file and its disk"),
+            Error::Corrupt(message) | Error::Unavailable(message) => {
+                open(format!("`{shown}`: {message}"), "check the file and its disk")
+            }
             other => other,
         },
     }

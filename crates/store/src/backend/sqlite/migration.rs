@@ -12,7 +12,11 @@ pub(super) fn state(connection: &Connection, known: &[Migration]) -> Result<Migr
     migrate::state(&applied(connection)?, known, Kind::Sqlite)
 }
 
-pub(super) fn migrate(connection: &Connection, known: &'static [Migration], clock: &Clock) -> Result<MigrationState, Error> {
+pub(super) fn migrate(
+    connection: &Connection,
+    known: &'static [Migration],
+    clock: &Clock,
+) -> Result<MigrationState, Error> {
     let mapped = |error| errors::map(connection, error);
     connection.busy_timeout(MIGRATION_TIMEOUT).map_err(mapped)?;
     let result = loop {
@@ -49,7 +53,9 @@ fn step(connection: &Connection, known: &'static [Migration], clock: &Clock) -> 
     }
     let sql = migration.sql(Kind::Sqlite);
     connection.execute_batch(&sql).map_err(|error| match mapped(error) {
-        Error::Corrupt(message) => Error::Corrupt(format!("migration {} ({}): {message}", migration.number, migration.name)),
+        Error::Corrupt(message) => {
+            Error::Corrupt(format!("migration {} ({}): {message}", migration.number, migration.name))
+        }
         other => other,
     })?;
     let remember = "INSERT INTO migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
@@ -61,8 +67,10 @@ fn step(connection: &Connection, known: &'static [Migration], clock: &Clock) -> 
 
 /// A database that holds tables but no history of ours belongs to another program.
 fn refuse_foreign(connection: &Connection) -> Result<(), Error> {
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'migrations'";
-    let tables: i64 = connection.query_row(sql, [], |row| row.get(0)).map_err(|error| errors::map(connection, error))?;
+    let sql =
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'migrations'";
+    let tables: i64 =
+        connection.query_row(sql, [], |row| row.get(0)).map_err(|error| errors::map(connection, error))?;
     if tables == 0 {
         return Ok(());
     }

@@ -47,7 +47,9 @@ impl Readers {
             let result = values::run(&connection, &text.sqlite, &parameters);
             // From here on nobody interrupts this connection: it may already serve another query.
             running.lock().unwrap_or_else(PoisonError::into_inner).take();
-            readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            if !readers.places.is_closed() {
+                readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            }
             drop(place);
             result.map(|(_, rows)| rows)
         });

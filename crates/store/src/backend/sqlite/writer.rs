@@ -42,10 +42,9 @@ impl Writer {
 
     pub fn run(mut self, messages: &Receiver<Message>) {
         let mut stopping = false;
-        loop {
-            let next = if stopping { messages.try_recv().map_err(|_| RecvTimeoutError::Disconnected) } else { self.next(messages) };
+        while !stopping {
             let mut group = Vec::new();
-            let mut message = match next {
+            let mut message = match self.next(messages) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -55,7 +54,7 @@ impl Writer {
                 match taken {
                     Message::Change(job) => group.push(job),
                     Message::Run(task) => run = Some(task),
-                    // What was sent before the stop is behind us, what slipped in after it is still taken.
+                    // Nothing comes behind it.
                     Message::Stop => stopping = true,
                 }
                 if run.is_none() && group.len() < GROUP_CHANGES_MAX {
@@ -84,6 +83,12 @@ impl Writer {
     }
 
     fn commit(&mut self, group: Vec<Job>) {
+        let durability = group.iter().map(|job| job.work.durability).max().unwrap_or_default();
+        self.commit_as(durability);
+        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
+            answer_all(group, &error);
+            return;
+        }
         match self.transaction(&group) {
             Ok(answers) => {
                 for (job, answer) in group.into_iter().zip(answers) {
@@ -96,19 +101,12 @@ impl Writer {
                     self.commit(vec![job]);
                 }
             }
-            Err(error) => {
-                for job in group {
-                    job.answer(Err(error.clone()));
-                }
-            }
+            Err(error) => answer_all(group, &error),
         }
     }
 
     /// `Err` when the transaction is gone, and with it every change of the group.
     fn transaction(&mut self, group: &[Job]) -> Result<Vec<Answer>, Error> {
-        let durability = group.iter().map(|job| job.work.durability).max().unwrap_or_default();
-        self.commit_as(durability);
-        self.execute("BEGIN IMMEDIATE")?;
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
             answers.push(self.change(job)?);
@@ -202,5 +200,70 @@ impl Writer {
             tracing::error!(?copied, "what was committed in the last second is not known to be on the disk");
             self.unsynced_since = Some(Instant::now());
         }
+    }
+}
+
+fn answer_all(group: Vec<Job>, error: &Error) {
+    for job in group {
+        job.answer(Err(error.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use toolgate_contracts::TenantId;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::backend::queue::{Queue, Ready, Work};
+    use crate::change::Expect;
+    use crate::statements::{Judge, Texts};
+    use Durability::{Disk, Process};
+
+    /// Jobs that ask for these durabilities, whose callers have gone away.
+    async fn jobs(durabilities: &[Durability]) -> Vec<Job> {
+        let taken = Arc::new(Mutex::new(Vec::new()));
+        let take = Arc::clone(&taken);
+        let send = move |job| {
+            take.lock().unwrap().push(job);
+            Ok(())
+        };
+        let queue = Queue::new(8, Duration::from_secs(1), Box::new(send));
+        for durability in durabilities {
+            let text = Texts::default().get("INSERT INTO t (tenant_id) VALUES ($1)", Judge::Tenant).unwrap();
+            let tenant = TenantId::from_uuid(Uuid::nil());
+            let statements = vec![Ready { text, parameters: vec![tenant.into()], expect: Expect::Anything }];
+            let work = Work { tenant, durability: *durability, statements };
+            let _ = tokio::time::timeout(Duration::ZERO, queue.submit(work)).await;
+        }
+        std::mem::take(&mut *taken.lock().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_group_is_synced_if_any_of_it_asks_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let connection = super::super::file::open_writer(&path).unwrap();
+        connection.execute_batch("CREATE TABLE t (tenant_id BLOB)").unwrap();
+        let mut writer = Writer::new(connection, &path);
+        let synchronous = |writer: &Writer| {
+            writer.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)).unwrap()
+        };
+        for (group, full, unsynced) in [
+            (&[Process][..], 1, true),
+            (&[Disk], 2, false),
+            (&[Process, Process], 1, true),
+            (&[Process, Disk, Process], 2, false),
+            (&[Process], 1, true),
+        ] {
+            writer.commit(jobs(group).await);
+            assert_eq!((synchronous(&writer), writer.unsynced_since.is_some()), (full, unsynced), "{group:?}");
+        }
+        writer.sync();
+        assert!(writer.unsynced_since.is_none());
+        let count: i64 = writer.connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 8);
     }
 }

@@ -1,0 +1,68 @@
+//! The API in process, called by the owner of the data folder.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, header};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::Value;
+use toolgate_contracts::Fault;
+use toolgate_server::{App, DataFolder, LocalCaller, TENANT_HEADER};
+use tower::ServiceExt as _;
+
+use super::ANSWER_BYTES_MAX;
+use crate::failure::Failure;
+
+pub struct Local {
+    router: Router,
+    tenant: Option<String>,
+    /// Ours to close; absent where a server lends its own.
+    open: Option<(App, DataFolder)>,
+}
+
+impl Local {
+    pub fn own(app: App, folder: DataFolder, tenant: Option<String>) -> Self {
+        Self { router: app.router(), tenant, open: Some((app, folder)) }
+    }
+
+    /// For a server that does something before it serves.
+    pub fn lent(app: &App) -> Self {
+        Self { router: app.router(), tenant: None, open: None }
+    }
+
+    /// The application, where it is open here.
+    pub fn app(&self) -> Option<&App> {
+        self.open.as_ref().map(|(app, _)| app)
+    }
+
+    pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
+        let mut request = Request::builder().method(method).uri(target).extension(LocalCaller { uid: rustix::process::getuid().as_raw() });
+        if let Some(tenant) = &self.tenant {
+            request = request.header(TENANT_HEADER, tenant);
+        }
+        let body = match body {
+            Some(body) => {
+                request = request.header(header::CONTENT_TYPE, "application/json");
+                Body::from(body.to_string())
+            }
+            None => Body::empty(),
+        };
+        let request = request.body(body).map_err(|error| Failure::usage(format!("this cannot be sent: {error}"), "check --tenant"))?;
+        let response = match self.router.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(Fault::internal)?;
+        Ok((status, body.to_bytes().to_vec()))
+    }
+
+    pub async fn close(self) {
+        let Self { router, tenant: _, open } = self;
+        drop(router);
+        if let Some((app, folder)) = open {
+            app.close().await;
+            // After the database: whoever takes the folder next finds it closed.
+            drop(folder);
+        }
+    }
+}

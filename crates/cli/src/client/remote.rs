@@ -1,0 +1,147 @@
+//! The API over HTTP.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use reqwest::{Response, Url};
+use serde_json::Value;
+use toolgate_contracts::Fault;
+use toolgate_server::TENANT_HEADER;
+
+use super::ANSWER_BYTES_MAX;
+use crate::failure::Failure;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A backup of a large database is one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// How a server was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It was named.
+    Named,
+    /// It holds the data folder that the command was about.
+    Holding(PathBuf),
+}
+
+pub struct Remote {
+    http: reqwest::Client,
+    url: String,
+    pub reached: Reached,
+}
+
+impl Remote {
+    pub fn new(url: &str, key: &str, tenant: Option<&str>, reached: Reached) -> Result<Self, Failure> {
+        let url = checked(url)?;
+        // The second of two installations is told that there is one already, which is all we want.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut headers = HeaderMap::new();
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {key}"))
+            .map_err(|_| Failure::usage("the key holds characters that no key has", "give the key as it was printed"))?;
+        bearer.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, bearer);
+        if let Some(tenant) = tenant {
+            let slug = HeaderValue::from_str(tenant).map_err(|_| Failure::usage("--tenant is not a short name", "see `toolgate tenant list`"))?;
+            headers.insert(TENANT_HEADER, slug);
+        }
+        let http = reqwest::Client::builder()
+            .default_headers(headers)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
+            // A redirect or a proxy would show the key to somebody who was not named.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .user_agent(concat!("toolgate/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(Fault::internal)?;
+        Ok(Self { http, url, reached })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A key in clear text beyond this machine.
+    pub fn is_exposed(&self) -> bool {
+        let host = Url::parse(&self.url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+        self.url.starts_with("http://") && !matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
+    }
+
+    pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
+        let mut request = self.http.request(method, format!("{}{target}", self.url));
+        if let Some(body) = body {
+            request = request.header(header::CONTENT_TYPE, "application/json").body(body.to_string());
+        }
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        if status.is_redirection() {
+            let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("another address");
+            return Err(Failure::unreachable(format!("{} sends us on to {to}", self.url), "name the server by its own address"));
+        }
+        Ok((status.as_u16(), self.read(response).await?))
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > ANSWER_BYTES_MAX {
+                return Err(Failure::unreachable(format!("{} answers without end", self.url), "check that it is a Toolgate server"));
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let mut causes = Vec::new();
+        let mut next = std::error::Error::source(error);
+        while let Some(cause) = next {
+            causes.push(cause.to_string());
+            next = cause.source();
+        }
+        let why = if error.is_timeout() { "it does not answer in time".to_owned() } else { causes.pop().unwrap_or_else(|| error.to_string()) };
+        Failure::unreachable(
+            format!("cannot reach {}: {why}", self.url),
+            "check that the server runs there and that the address is right",
+        )
+    }
+}
+
+fn checked(url: &str) -> Result<String, Failure> {
+    let wrong = |why: &str| Failure::usage(format!("`{url}` is not a server's address: {why}"), "write it as https://tools.example.com or http://127.0.0.1:8787");
+    let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(wrong("it begins with neither https:// nor http://"));
+    }
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        return Err(Failure::usage("the server's address holds a user name or password", "give the key with --key-file or TOOLGATE_KEY"));
+    }
+    if parsed.query().is_some() || parsed.fragment().is_some() {
+        return Err(wrong("it has more than a host and a port"));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_no_secret() {
+        assert_eq!(checked("http://127.0.0.1:1/").unwrap(), "http://127.0.0.1:1");
+        for url in ["127.0.0.1:8787", "ftp://x", "https://me:pw@x", "https://x/?a", "https://x#a", ""] {
+            assert!(checked(url).is_err(), "{url}");
+        }
+        assert!(!checked("https://me:hunter2@x").unwrap_err().told().contains("hunter2"));
+    }
+
+    #[test]
+    fn only_this_machine_may_see_a_key_in_clear() {
+        let exposed = |url| Remote::new(url, "tg_x", None, Reached::Named).unwrap().is_exposed();
+        assert!(exposed("http://tools.example.com"));
+        assert!(!exposed("https://tools.example.com"));
+        assert!(!exposed("http://127.0.0.1:8787"));
+        assert!(!exposed("http://[::1]:8787"));
+    }
+}

@@ -1,0 +1,112 @@
+//! Every command, by group.
+
+mod agent;
+mod config;
+mod db;
+mod doctor;
+mod key;
+mod pages;
+mod people;
+mod profile;
+mod register;
+mod restore;
+mod search;
+mod serve;
+mod start;
+mod tool;
+mod tool_list;
+mod tool_show;
+mod tool_test;
+mod tool_view;
+
+use serde_json::{Value, json};
+
+use crate::args::{Command, ConfigCommand, DbCommand, Retention, ToolCommand};
+use crate::client::Client;
+use crate::connect::Session;
+use crate::failure::{Done, Failure};
+use crate::output::{Detail, Output, Paint, text_of};
+
+/// What needs neither a server nor a database.
+pub fn offline(command: &Command, output: &Output) -> Option<Done> {
+    match command {
+        Command::Tool(ToolCommand::Test { path }) => Some(tool_test::run(path, output)),
+        Command::Completions { shell } => Some(pages::completions(*shell, output)),
+        Command::Man { out } => Some(pages::man(out.as_deref(), output)),
+        Command::Commands => Some(pages::commands(output)),
+        _ => None,
+    }
+}
+
+pub async fn run(command: Command, session: &Session) -> Done {
+    match command {
+        Command::Serve(serve) => return serve::run(serve, session).await,
+        Command::Doctor => return doctor::run(session).await,
+        Command::Config(ConfigCommand::Check { file }) => return config::check(file.as_deref(), session),
+        Command::Db(DbCommand::Migrate) => return db::migrate(session).await,
+        Command::Db(DbCommand::Restore { file }) => return restore::run(&file, session).await,
+        _ => {}
+    }
+    let client = session.connect().await?;
+    let done = with_client(command, &client, session).await;
+    client.close().await;
+    done
+}
+
+async fn with_client(command: Command, client: &Client, session: &Session) -> Done {
+    let output = &session.output;
+    match command {
+        Command::Init => start::init(client, session).await,
+        Command::Search { query, kind, limit } => search::run(client, output, &query, kind, limit).await,
+        Command::Tool(command) => tool::run(command, client, output).await,
+        Command::Agent(command) => agent::run(command, client, output).await,
+        Command::Profile(command) => profile::run(command, client, output).await,
+        Command::Key(command) => key::run(command, client, output).await,
+        Command::Tenant(command) => people::tenant(command, client, output).await,
+        Command::User(command) => people::user(command, client, output).await,
+        Command::Workspace(command) => people::workspace(command, client, output).await,
+        Command::Person(command) => people::person(command, client, output).await,
+        Command::Db(command) => db::run(command, client, output).await,
+        Command::Config(_) => config::show(client, output).await,
+        Command::Retention(retention) => delete_old_calls(retention, client, output).await,
+        Command::Whoami => whoami(client, output).await,
+        Command::Serve(_) | Command::Doctor | Command::Completions { .. } | Command::Man { .. } | Command::Commands => {
+            Err(Failure::from(toolgate_contracts::Fault::internal("a command took the wrong way")))
+        }
+    }
+}
+
+async fn whoami(client: &Client, output: &Output) -> Done {
+    let me = client.get(&["me"], &[]).await?;
+    output.show(&me, |me, paint: Paint| {
+        Detail::new(paint, &text_of(me, "name"))
+            .field("Principal", text_of(me, "principal"))
+            .field("Tenant", text_of(me, "tenant"))
+            .field("Agent", text_of(me, "agent"))
+            .field("By", text_of(me, "signed_in_by"))
+            .field("May", text_of(me, "permissions"))
+            .end()
+    })
+}
+
+async fn delete_old_calls(retention: Retention, client: &Client, output: &Output) -> Done {
+    let Retention { older_than_days, apply } = retention;
+    let answer = client.post(&["retention"], json!({"older_than_days": older_than_days, "apply": apply})).await?;
+    let calls = counted(&answer["calls"], "finished call");
+    if apply {
+        return output.say(&answer, &format!("Deleted {calls} that began more than {older_than_days} days ago."));
+    }
+    output.say(&answer, &format!("{calls} began more than {older_than_days} days ago."))?;
+    output.note("Nothing was deleted. To delete them, add --apply.");
+    Ok(crate::failure::Exit::Done)
+}
+
+/// `1 call`, `2 calls`.
+pub fn counted(count: &Value, noun: &str) -> String {
+    let count = count.as_i64().unwrap_or_default();
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+pub fn counted_of(count: usize, noun: &str) -> String {
+    counted(&json!(count), noun)
+}

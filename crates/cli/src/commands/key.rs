@@ -1,0 +1,50 @@
+//! `toolgate key …`.
+
+use serde_json::{Value, json};
+
+use super::tool_list::say_more;
+use crate::args::KeyCommand;
+use crate::client::Client;
+use crate::failure::Done;
+use crate::output::{Output, Paint, Table, clean_line, items_of, text_of, time_of};
+
+pub async fn run(command: KeyCommand, client: &Client, output: &Output) -> Done {
+    match command {
+        KeyCommand::Create { name, scopes, agent, owner, days } => {
+            let made = client.post(&["keys"], json!({"name": name, "scopes": scopes, "agent": agent, "owner": owner, "days": days})).await?;
+            // The secret alone on standard output, so that `> file` keeps exactly it.
+            let done = output.show(&made, |made, _| clean_line(&text_of(made, "secret")))?;
+            let until = time_of(&made, "expires_at");
+            let until = if until.is_empty() { "until it is revoked".to_owned() } else { format!("until {until}") };
+            output.note(&format!("Key {name} ({}) lasts {until}. It is shown now and never again.", text_of(&made, "scopes")));
+            Ok(done)
+        }
+        KeyCommand::List { limit } => {
+            let keys = client.list(&["keys"], &[], limit).await?;
+            let done = output.show(&keys, list)?;
+            say_more(&keys, limit, output);
+            Ok(done)
+        }
+        KeyCommand::Revoke { key } => {
+            let revoked = client.delete(&["keys", &key]).await?;
+            output.say(&revoked, &format!("Revoked key {}.", text_of(&revoked, "name")))
+        }
+    }
+}
+
+fn list(keys: &Value, paint: Paint) -> String {
+    let mut table = Table::new(["NAME", "OWNER", "STATE", "EXPIRES", "LAST USED", "ID", "SCOPES"]);
+    for key in items_of(keys) {
+        let state = if key["revoked_at"].is_null() { "active" } else { "revoked" };
+        table.row([
+            text_of(key, "name"),
+            text_of(key, "owner_name"),
+            state.to_owned(),
+            time_of(key, "expires_at"),
+            time_of(key, "last_used_at"),
+            text_of(key, "id"),
+            text_of(key, "scopes"),
+        ]);
+    }
+    table.render(paint, "No keys; make one with `toolgate key create NAME`.")
+}

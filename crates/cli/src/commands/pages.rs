@@ -1,0 +1,75 @@
+//! What the command line says about itself: completions, manual pages, the list of commands.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use serde_json::json;
+
+use super::counted_of;
+use crate::args::Cli;
+use crate::failure::{Done, Exit, Failure};
+use crate::output::Output;
+
+pub fn completions(shell: Shell, output: &Output) -> Done {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    output.show(&json!({"shell": shell.to_string(), "script": script}), |_, _| script.clone())
+}
+
+pub fn man(out: Option<&Path>, output: &Output) -> Done {
+    let Some(folder) = out else {
+        let mut page = Vec::new();
+        Man::new(Cli::command()).render(&mut page).map_err(|error| unwritten(Path::new("the page"), &error))?;
+        let page = String::from_utf8_lossy(&page).into_owned();
+        return output.show(&json!({"page": page}), |_, _| page.clone());
+    };
+    fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder)).map_err(|error| unwritten(folder, &error))?;
+    let pages = written(folder).map_err(|error| unwritten(folder, &error))?;
+    let value = json!({"folder": folder.display().to_string(), "pages": pages});
+    output.say(&value, &format!("Wrote {} into {}.", counted_of(pages.len(), "page"), folder.display()))
+}
+
+fn written(folder: &Path) -> io::Result<Vec<String>> {
+    let names = fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut pages: Vec<_> = names.filter(|name| name.starts_with("toolgate") && name.ends_with(".1")).collect();
+    pages.sort();
+    Ok(pages)
+}
+
+fn unwritten(place: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot write {}: {}", place.display(), crate::input::reason(error)), "choose another folder with --out")
+}
+
+/// Every command path, as `docs/commands.txt` has it.
+pub fn commands(output: &Output) -> Done {
+    let mut paths = Vec::new();
+    collect(&Cli::command(), "", &mut paths);
+    output.show(&json!({"commands": paths}), |_, _| paths.join("\n"))?;
+    Ok(Exit::Done)
+}
+
+fn collect(command: &clap::Command, before: &str, paths: &mut Vec<String>) {
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let path = format!("{before}{}", command.get_name());
+        if command.has_subcommands() {
+            collect(command, &format!("{path} "), paths);
+        } else {
+            paths.push(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_command_line_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,134 @@
+//! `toolgate tenant …`, `user`, `workspace`, `person`.
+
+use serde_json::{Value, json};
+
+use super::counted;
+use super::tool_list::say_more;
+use crate::args::{EditUser, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
+use crate::client::Client;
+use crate::failure::{Done, Exit, Failure};
+use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, text_of, time_of};
+
+pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) -> Done {
+    match command {
+        TenantCommand::List => {
+            let tenants = client.get(&["tenants"], &[]).await?;
+            output.show(&tenants, |tenants, paint| {
+                let mut table = Table::new(["TENANT", "CURRENCY", "OPEN WRITE", "SINCE", "ID", "NAME"]);
+                for tenant in items_of(tenants) {
+                    let open = if tenant["open_write"] == true { "on" } else { "off" };
+                    table.row([text_of(tenant, "slug"), text_of(tenant, "currency"), open.to_owned(), time_of(tenant, "created_at"), text_of(tenant, "id"), text_of(tenant, "name")]);
+                }
+                table.render(paint, "No tenants.")
+            })
+        }
+        TenantCommand::Create { slug, name, currency } => {
+            let tenant = client.post(&["tenants"], json!({"slug": slug, "name": name, "currency": currency})).await?;
+            output.say(&tenant, &format!("Created tenant {slug}. Work in it with --tenant {slug}."))
+        }
+        TenantCommand::Set { open_write } => {
+            let me = client.get(&["me"], &[]).await?;
+            let slug = text_of(&me, "tenant");
+            let tenant = client.patch(&["tenants", &slug], json!({"open_write": open_write == "on"})).await?;
+            let effect = if open_write == "on" { "have `write` tools too; they still ask" } else { "have no `write` tools unless assigned" };
+            output.say(&tenant, &format!("In tenant {slug}, agents with an open tool set {effect}."))
+        }
+    }
+}
+
+pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Done {
+    match command {
+        UserCommand::List { limit } => {
+            let users = client.list(&["users"], &[], limit).await?;
+            let done = output.show(&users, list_users)?;
+            say_more(&users, limit, output);
+            Ok(done)
+        }
+        UserCommand::Create(NewUser { name, email, roles, workspaces, service }) => {
+            let kind = service.then_some("service");
+            let body = json!({"name": name, "kind": kind, "email": email, "roles": given(roles), "workspaces": given(workspaces)});
+            let user = client.post(&["users"], body).await?;
+            output.say(&user, &format!("Created user {} with {}.", text_of(&user, "name"), text_of(&user, "roles")))
+        }
+        UserCommand::Show { name } => {
+            let user = client.get(&["users", &name], &[]).await?;
+            output.show(&user, show_user)
+        }
+        UserCommand::Set(EditUser { name, roles, workspaces, disable, enable }) => {
+            let disabled = if disable || enable { Some(disable) } else { None };
+            if roles.is_empty() && workspaces.is_empty() && disabled.is_none() {
+                return Err(Failure::usage("nothing to change", "give --role, --workspace, --disable or --enable"));
+            }
+            let body = json!({"roles": given(roles), "workspaces": given(workspaces), "disabled": disabled});
+            let user = client.patch(&["users", &name], body).await?;
+            output.show(&user, show_user)
+        }
+        UserCommand::SignInLink { name } => {
+            let link = client.post(&["users", &name, "sign-in-link"], json!({})).await?;
+            let done = output.show(&link, |link, _| clean_line(&text_of(link, "url")))?;
+            output.note(&format!("It signs {name} in once, until {} UTC.", time_of(&link, "expires_at")));
+            if matches!(client, Client::Local(_)) {
+                output.note("No server is running on this data folder; start one with `toolgate serve` before it is used.");
+            }
+            Ok(done)
+        }
+    }
+}
+
+/// A list that was not given is not sent.
+fn given(list: Vec<String>) -> Option<Vec<String>> {
+    Some(list).filter(|list| !list.is_empty())
+}
+
+fn list_users(users: &Value, paint: Paint) -> String {
+    let mut table = Table::new(["NAME", "KIND", "ROLES", "WORKSPACES", "STATE", "E-MAIL"]);
+    for user in items_of(users) {
+        let state = if user["disabled"] == true { "disabled" } else { "active" };
+        let [name, kind, roles, workspaces, email] = ["name", "kind", "roles", "workspaces", "email"].map(|member| text_of(user, member));
+        table.row([name, kind, roles, workspaces, state.to_owned(), email]);
+    }
+    table.render(paint, "No users; create one with `toolgate user create NAME`.")
+}
+
+fn show_user(user: &Value, paint: Paint) -> String {
+    Detail::new(paint, &text_of(user, "name"))
+        .field("Id", text_of(user, "id"))
+        .field("Kind", text_of(user, "kind"))
+        .field("State", if user["disabled"] == true { "disabled" } else { "active" })
+        .field("Roles", text_of(user, "roles"))
+        .field("Workspaces", text_of(user, "workspaces"))
+        .field("E-mail", text_of(user, "email"))
+        .field("Since", time_of(user, "created_at"))
+        .end()
+}
+
+pub async fn workspace(command: WorkspaceCommand, client: &Client, output: &Output) -> Done {
+    match command {
+        WorkspaceCommand::List => {
+            let workspaces = client.get(&["workspaces"], &[]).await?;
+            output.show(&workspaces, |workspaces, paint| {
+                let mut table = Table::new(["WORKSPACE", "SINCE", "ID", "NAME"]);
+                for workspace in items_of(workspaces) {
+                    table.row([text_of(workspace, "slug"), time_of(workspace, "created_at"), text_of(workspace, "id"), text_of(workspace, "name")]);
+                }
+                table.render(paint, "No workspaces.")
+            })
+        }
+        WorkspaceCommand::Create { slug, name } => {
+            let workspace = client.post(&["workspaces"], json!({"slug": slug, "name": name})).await?;
+            output.say(&workspace, &format!("Created workspace {slug}."))
+        }
+    }
+}
+
+pub async fn person(command: PersonCommand, client: &Client, output: &Output) -> Done {
+    let PersonCommand::Erase { name, apply } = command;
+    let answer = client.post(&["users", &name, "erase"], json!({"apply": apply})).await?;
+    let calls = counted(&answer["calls"], "call");
+    if apply {
+        return output.say(&answer, &format!("Erased what {name} sent and got in {calls}; the record that they happened stays."));
+    }
+    output.say(&answer, &format!("{calls} of {name} hold what was sent or got."))?;
+    output.note("Nothing was erased. To erase it, add --apply.");
+    Ok(Exit::Done)
+}

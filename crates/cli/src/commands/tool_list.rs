@@ -1,0 +1,97 @@
+//! `toolgate tool list` in its three forms, and the categories.
+
+use serde_json::Value;
+
+use super::profile;
+use crate::args::{Filters, List};
+use crate::client::Client;
+use crate::failure::{Done, Failure};
+use crate::output::{Output, Paint, Table, items_of, text_of, time_of};
+
+pub async fn run(list: List, client: &Client, output: &Output) -> Done {
+    let List { registry: _, assignments, profiles, agent, filters, all, limit } = list;
+    if profiles {
+        return profile::list(client, output).await;
+    }
+    if assignments {
+        let rows = client.get(&["assignments"], &[("agent", agent)]).await?;
+        return output.show(&rows, assignments_table);
+    }
+    let Filters { category, risk, class, state, origin, tool_type, group, tag } = filters;
+    let parameters = [
+        ("agent", agent),
+        ("category", category),
+        ("risk", risk),
+        ("class", class),
+        ("state", state),
+        ("origin", origin),
+        ("type", tool_type),
+        ("group", group),
+        ("tag", tag),
+        ("all", all.then(|| "true".to_owned())),
+    ];
+    let tools = client.list(&["tools"], &parameters, limit).await?;
+    let done = output.show(&tools, |tools, paint| tools_table(tools, all, paint))?;
+    say_more(&tools, limit, output);
+    Ok(done)
+}
+
+/// A list that was cut says so.
+pub fn say_more(page: &Value, limit: u32, output: &Output) {
+    if page["next_cursor"].is_string() {
+        output.note(&format!("There are more than these {limit}; ask for more with --limit."));
+    }
+}
+
+pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {
+    let nothing = "No tools here; register one with `toolgate tool register --file TOOL.md --apply`, or see those that are switched off with --all.";
+    let members = ["name", "version", "egress_class", "risk", "category"];
+    if all {
+        let mut table = Table::new(["NAME", "VERSION", "CLASS", "RISK", "CATEGORY", "STATE", "DESCRIPTION"]);
+        for tool in items_of(tools) {
+            let [name, version, class, risk, category] = members.map(|member| text_of(tool, member));
+            let off = if tool["enabled"] == false { ", off" } else { "" };
+            table.row([name, version, class, risk, category, format!("{}{off}", text_of(tool, "state")), text_of(tool, "description")]);
+        }
+        return table.render(paint, nothing);
+    }
+    let mut table = Table::new(["NAME", "VERSION", "CLASS", "RISK", "CATEGORY", "DESCRIPTION"]);
+    for tool in items_of(tools) {
+        let [name, version, class, risk, category] = members.map(|member| text_of(tool, member));
+        table.row([name, version, class, risk, category, text_of(tool, "description")]);
+    }
+    table.render(paint, nothing)
+}
+
+fn assignments_table(rows: &Value, paint: Paint) -> String {
+    let mut table = Table::new(["AGENT", "TOOL", "PROFILE", "SINCE", "BY"]);
+    for row in items_of(rows) {
+        table.row([text_of(row, "agent"), text_of(row, "tool"), text_of(row, "profile"), time_of(row, "created_at"), text_of(row, "created_by")]);
+    }
+    table.render(paint, "No assignments; make one with `toolgate tool assign --tool T --agent A`.")
+}
+
+pub async fn categories(client: &Client, output: &Output) -> Done {
+    let categories = client.get(&["categories"], &[]).await?;
+    output.show(&categories, |categories, paint| {
+        let mut table = Table::new(["CATEGORY", "TOOLS"]);
+        for category in items_of(categories) {
+            table.row([text_of(category, "path"), text_of(category, "tools")]);
+        }
+        table.render(paint, "No categories.")
+    })
+}
+
+/// The functions of a namespace, where the name alone is no tool.
+pub async fn namespace(name: &str, all: bool, client: &Client) -> Result<Option<Value>, Failure> {
+    if name.contains(['.', '@']) {
+        return Ok(None);
+    }
+    let parameters = [("all", all.then(|| "true".to_owned()))];
+    let mut tools = client.list(&["tools"], &parameters, u32::MAX).await?;
+    let prefix = format!("{name}.");
+    if let Some(items) = tools["items"].as_array_mut() {
+        items.retain(|tool| tool["name"].as_str().is_some_and(|name| name.starts_with(&prefix)));
+    }
+    Ok(Some(tools).filter(|tools| !items_of(tools).is_empty()))
+}

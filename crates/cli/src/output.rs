@@ -1,0 +1,281 @@
+//! What is printed: results on standard output, everything else on standard error.
+//!
+//! Data may come from anyone, and a terminal obeys what it is shown: every text from outside passes [`clean`], or is
+//! escaped as JSON. Colour is this program's own, and only where a person looks.
+
+mod detail;
+mod table;
+
+use std::io::{self, IsTerminal as _, Write};
+
+use serde_json::Value;
+use toolgate_registry::finding::is_hidden;
+
+use crate::failure::{Done, Exit, Failure};
+
+pub use detail::Detail;
+pub use table::Table;
+
+/// How wide text may be where no terminal says so.
+const WIDTH_DEFAULT: u16 = 120;
+const WIDTH_MIN: u16 = 60;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+/// How text for people looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    color: bool,
+    pub width: u16,
+}
+
+impl Paint {
+    pub const PLAIN: Self = Self { color: false, width: WIDTH_DEFAULT };
+
+    /// For text that is indented.
+    #[must_use]
+    pub fn narrower(self, by: u16) -> Self {
+        Self { width: self.width.saturating_sub(by), ..self }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    pub fn red(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    pub fn green(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    fn bad(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    fn hint(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    pub format: Format,
+    paint: Paint,
+    errors: Paint,
+    /// A person reads the JSON too.
+    pretty: bool,
+}
+
+impl Output {
+    /// `colorless`: the environment asks for no colour.
+    pub fn new(format: Format, colorless: bool) -> Self {
+        let paint = |terminal: bool, width| Paint { color: terminal && !colorless, width };
+        let stdout = io::stdout();
+        let width = rustix::termios::tcgetwinsize(&stdout).map_or(WIDTH_DEFAULT, |size| size.ws_col.max(WIDTH_MIN));
+        let width = if stdout.is_terminal() { width } else { WIDTH_DEFAULT };
+        Self {
+            format,
+            paint: paint(stdout.is_terminal(), width),
+            errors: paint(io::stderr().is_terminal(), width),
+            pretty: stdout.is_terminal(),
+        }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Shows a result: the API's own JSON, or a text made of it.
+    pub fn show(&self, value: &Value, text: impl FnOnce(&Value, Paint) -> String) -> Done {
+        match self.format {
+            Format::Json => self.json(value)?,
+            Format::Text => self.print(&text(value, self.paint))?,
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The same for a command whose result is one sentence.
+    pub fn say(&self, value: &Value, sentence: &str) -> Done {
+        self.show(value, |_, _| clean(sentence))
+    }
+
+    pub fn json(&self, value: &Value) -> Result<(), Failure> {
+        let text = if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+        self.print(&escape_json(&text.unwrap_or_default()))
+    }
+
+    /// Writes to standard output. A reader that has gone away wanted no more.
+    pub fn print(&self, text: &str) -> Result<(), Failure> {
+        let text = text.trim_end_matches('\n');
+        let mut stdout = io::stdout().lock();
+        match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::failed(format!("the result could not be written: {error}"), "check where standard output goes"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A message beside the result.
+    pub fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{}", clean(text));
+    }
+
+    pub fn failure(&self, failure: &Failure, to_stdout: bool) {
+        let _ = write!(io::stderr().lock(), "{}", describe(failure, self.errors));
+        if self.is_json() && to_stdout {
+            // Told on standard error already; there is nothing better to do if this fails too.
+            let _ = self.json(&failure.problem);
+        }
+    }
+}
+
+/// The words for a person: findings by line, or the one thing that is wrong with its place and remedy.
+fn describe(failure: &Failure, paint: Paint) -> String {
+    let findings = failure.findings();
+    let file = failure.file.as_deref().unwrap_or("the definition");
+    let mut text = String::new();
+    for finding in &findings {
+        text.push_str(&clean(&finding.show(file)));
+        text.push('\n');
+    }
+    let told = if findings.is_empty() { failure.told().to_owned() } else { format!("{file} is refused; nothing was written") };
+    text.push_str(&format!("{} {}\n", paint.bad("error:"), clean(&told).replace('\n', "\n       ")));
+    if !findings.is_empty() {
+        return text;
+    }
+    if let Some(pointer) = failure.problem["pointer"].as_str().filter(|pointer| !pointer.is_empty()) {
+        text.push_str(&format!("  at {}\n", clean(pointer)));
+    }
+    if let Some(cause) = &failure.cause {
+        text.push_str(&format!("  cause: {}\n", clean(cause)));
+    }
+    if !failure.remedy().is_empty() {
+        text.push_str(&format!("  {} {}\n", paint.hint("hint:"), clean(failure.remedy())));
+    }
+    text
+}
+
+/// Text that cannot steer a terminal or hide in it; line breaks stay.
+pub fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push('\n'),
+            '\t' => out.push_str("    "),
+            _ if c.is_control() || is_hidden(c) => out.extend(c.escape_unicode()),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// The same on one line.
+pub fn clean_line(text: &str) -> String {
+    clean(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// JSON may escape any character of a string, and such characters are nowhere else in it: the value stays the same.
+fn escape_json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && (c.is_control() || is_hidden(c)) {
+            let mut units = [0; 2];
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A member as text: strings as they are, nothing for `null`, other values as JSON.
+pub fn text_of(value: &Value, member: &str) -> String {
+    match &value[member] {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+pub fn items_of(value: &Value) -> &[Value] {
+    value["items"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A time as people write it: to the minute, in UTC.
+pub fn time_of(value: &Value, member: &str) -> String {
+    let text = text_of(value, member);
+    match text.get(..16) {
+        Some(minute) if text.ends_with('Z') => minute.replace('T', " "),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn data_cannot_steer_a_terminal() {
+        assert_eq!(clean("a\u{1b}[2J\u{9b}b\u{202e}c\u{200b}\u{E0041}\n\td"), "a\\u{1b}[2J\\u{9b}b\\u{202e}c\\u{200b}\\u{e0041}\n    d");
+        assert_eq!(clean_line("a\n  b\r\n\tc"), "a b c");
+        assert_eq!(clean("Grüße, 日本"), "Grüße, 日本");
+    }
+
+    #[test]
+    fn escaped_json_is_the_same_value() {
+        let value = json!({"a\u{202e}": "x\u{1b}\u{9b}\u{E0041}\u{200d}é\n"});
+        let text = escape_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(text.chars().all(|c| c == '\n' || !(c.is_control() || is_hidden(c))), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn an_error_says_what_where_and_what_to_do() {
+        let fault = toolgate_contracts::Fault::not_found("tool", "mail-send").at("/name");
+        insta::assert_snapshot!(describe(&fault.into(), Paint::PLAIN), @r"
+        error: no tool `mail-send`
+          at /name
+          hint: list what there is with `toolgate tool list`
+        ");
+        let two = Failure::usage("a.yaml: one\na.yaml: two", "correct it");
+        insta::assert_snapshot!(describe(&two, Paint::PLAIN), @r"
+        error: a.yaml: one
+               a.yaml: two
+          hint: correct it
+        ");
+        let finding = toolgate_registry::Finding::error("schema.type", "/input_schema", "no\u{1b}", "write one").on_line(3);
+        let refused = Failure::answered(400, json!({"detail": "x", "details": {"findings": [finding]}})).about("TOOL.md");
+        insta::assert_snapshot!(describe(&refused, Paint::PLAIN), @r"
+        TOOL.md:3: error[schema.type]: no\u{1b} (at /input_schema)
+          fix: write one
+        error: TOOL.md is refused; nothing was written
+        ");
+    }
+
+    #[test]
+    fn times_are_short() {
+        assert_eq!(time_of(&json!({"at": "2026-11-14T10:40:00.123Z"}), "at"), "2026-11-14 10:40");
+        assert_eq!(time_of(&json!({"at": null}), "at"), "");
+        assert_eq!(time_of(&json!({"at": "später"}), "at"), "später");
+    }
+}

@@ -1,0 +1,65 @@
+//! Lists as aligned columns. The last column takes what is left of the line and is cut there; no other is.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ColumnConstraint, ContentArrangement, Row};
+
+use super::{Paint, clean_line};
+
+pub struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new<const N: usize>(header: [&'static str; N]) -> Self {
+        Self { header: header.to_vec(), rows: Vec::new() }
+    }
+
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        debug_assert_eq!(N, self.header.len());
+        self.rows.push(cells.iter().map(|cell| clean_line(cell)).collect());
+    }
+
+    /// The table, or `nothing` where there is no row.
+    pub fn render(&self, paint: Paint, nothing: &str) -> String {
+        if self.rows.is_empty() {
+            return nothing.to_owned();
+        }
+        let mut table = comfy_table::Table::new();
+        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(paint.width);
+        table.set_header(self.header.clone());
+        for cells in &self.rows {
+            let mut row = Row::from(cells.clone());
+            row.max_height(1);
+            table.add_row(row);
+        }
+        let last = self.header.len().saturating_sub(1);
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        for index in 0..last {
+            if let Some(column) = table.column_mut(index) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        let mut lines = table.lines().map(|line| line.trim_end().to_owned());
+        let header = lines.next().unwrap_or_default();
+        std::iter::once(paint.bold(&header)).chain(lines).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_only_the_last_is_cut() {
+        let mut table = Table::new(["NAME", "CLASS", "DESCRIPTION"]);
+        table.row(["send_email".into(), "write".into(), "Sends an e-mail\u{1b} to ".to_owned() + &"one ".repeat(40)]);
+        table.row(["a".into(), "none".into(), String::new()]);
+        let text = table.render(Paint { width: 60, ..Paint::PLAIN }, "no tools");
+        insta::assert_snapshot!(text);
+        assert!(text.lines().all(|line| line.chars().count() <= 60));
+        assert_eq!(Table::new(["NAME"]).render(Paint::PLAIN, "no tools"), "no tools");
+    }
+}

@@ -1,0 +1,209 @@
+//! The session in which a document's commands run: its own data folder, its own working folder, its own servers.
+
+#![expect(clippy::disallowed_methods, reason = "a test starts the program as a person would, and asks where programs are")]
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::matching::compare;
+use super::script::{Command, Script, Step};
+
+const COMMAND_MAX: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The address that documents name.
+const ADDRESS: &str = "127.0.0.1:8787";
+
+pub struct Shell {
+    folder: TempDir,
+    data: TempDir,
+    /// What `export` set.
+    variables: Vec<(String, String)>,
+    server: Option<Server>,
+}
+
+struct Server {
+    process: Child,
+    log: PathBuf,
+    /// Where it really listens.
+    address: String,
+}
+
+struct Ended {
+    printed: String,
+    exit: Option<i32>,
+}
+
+impl Shell {
+    /// `None` where a program is missing that documents use and tests do not demand.
+    pub fn open(script: &Script) -> Option<Self> {
+        let folder = TempDir::new().unwrap();
+        let data = TempDir::new().unwrap();
+        copy(&super::root().join("examples"), &folder.path().join("examples")).unwrap();
+        let shell = Self { folder, data, variables: Vec::new(), server: None };
+        if script.uses("curl") && shell.run("command -v curl").unwrap().exit != Some(0) {
+            eprintln!("curl is not installed: this document's session is not tested");
+            return None;
+        }
+        Some(shell)
+    }
+
+    pub fn take(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::File { path, text, .. } => {
+                let path = self.folder.path().join(path);
+                std::fs::create_dir_all(path.parent().unwrap_or(self.folder.path())).map_err(|error| error.to_string())?;
+                std::fs::write(path, text).map_err(|error| error.to_string())
+            }
+            Step::Command(command) if command.text.starts_with("export ") => self.export(&command.text),
+            Step::Command(command) => self.command(command),
+            Step::Server(command) => self.serve(command),
+        }
+    }
+
+    fn command(&self, command: &Command) -> Result<(), String> {
+        let Command { text, shown, exit, .. } = command;
+        let ended = self.run(text)?;
+        let told = |problem: String| format!("`{text}`: {problem}\n--- it printed\n{}---", ended.printed);
+        if ended.exit != Some(*exit) {
+            return Err(told(format!("ended with {:?} instead of {exit}", ended.exit)));
+        }
+        if shown.is_empty() { Ok(()) } else { compare(shown, &ended.printed).map_err(told) }
+    }
+
+    /// A variable for the commands after it.
+    fn export(&mut self, text: &str) -> Result<(), String> {
+        let (name, _) = text["export ".len()..].split_once('=').ok_or("`export` needs NAME=VALUE")?;
+        let ended = self.run(&format!("{text}\nprintf %s \"${name}\""))?;
+        if ended.exit != Some(0) {
+            return Err(format!("`{text}` failed: {}", ended.printed));
+        }
+        self.variables.push((name.to_owned(), ended.printed));
+        Ok(())
+    }
+
+    fn run(&self, text: &str) -> Result<Ended, String> {
+        let log = self.folder.path().join(".printed");
+        let mut process = self.start(text, &log)?;
+        let begun = Instant::now();
+        let status = loop {
+            match process.try_wait().map_err(|error| error.to_string())? {
+                Some(status) => break status,
+                None if begun.elapsed() > COMMAND_MAX => {
+                    let _ = process.kill();
+                    return Err(format!("`{text}` did not end"));
+                }
+                None => std::thread::sleep(LOOK_AGAIN),
+            }
+        };
+        let printed = self.as_documented(&read(&log));
+        Ok(Ended { printed, exit: status.code() })
+    }
+
+    fn start(&self, text: &str, log: &Path) -> Result<Child, String> {
+        let real = self.server.as_ref().map_or(ADDRESS, |server| server.address.as_str());
+        let output = File::create(log).map_err(|error| error.to_string())?;
+        let errors = output.try_clone().map_err(|error| error.to_string())?;
+        let programs = Path::new(env!("CARGO_BIN_EXE_toolgate")).parent().unwrap_or(Path::new("/"));
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+        Process::new("sh")
+            .arg("-c")
+            .arg(text.replace(ADDRESS, real))
+            .current_dir(self.folder.path())
+            .env_clear()
+            .envs([("PATH", path.as_str()), ("LANG", "C.UTF-8"), ("TZ", "UTC"), ("TERM", "dumb")])
+            .env("HOME", self.folder.path())
+            .env("TOOLGATE_DATA", self.data.path())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| format!("`sh` cannot be started: {error}"))
+    }
+
+    fn as_documented(&self, printed: &str) -> String {
+        match &self.server {
+            Some(server) => printed.replace(&server.address, ADDRESS),
+            None => printed.to_owned(),
+        }
+    }
+
+    /// Starts a server on a free port and waits until it has printed what is shown.
+    fn serve(&mut self, command: &Command) -> Result<(), String> {
+        let text = format!("TOOLGATE_LISTEN=127.0.0.1:0 exec {}", command.text.replace(ADDRESS, "127.0.0.1:0"));
+        let log = self.folder.path().join(".server");
+        let mut process = self.start(&text, &log)?;
+        let begun = Instant::now();
+        loop {
+            let printed = read(&log);
+            let address = address(&printed);
+            let documented = address.as_ref().map_or_else(|| printed.clone(), |real| printed.replace(real.as_str(), ADDRESS));
+            let ready = compare(&command.shown, &documented);
+            if let (Ok(()), Some(address)) = (&ready, address) {
+                self.server = Some(Server { process, log, address });
+                return Ok(());
+            }
+            let ended = process.try_wait().map_err(|error| error.to_string())?;
+            if ended.is_some() || begun.elapsed() > COMMAND_MAX {
+                let _ = process.kill();
+                return Err(format!("`{}` {ended:?}: {ready:?}\n--- it printed\n{printed}---", command.text));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// A server that was told to end ends well.
+    pub fn close(mut self) -> Result<(), String> {
+        let Some(mut server) = self.server.take() else { return Ok(()) };
+        let pid = i32::try_from(server.process.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| error.to_string())?;
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < COMMAND_MAX {
+            if let Some(status) = server.process.try_wait().map_err(|error| error.to_string())? {
+                return if status.success() { Ok(()) } else { Err(format!("the server ended with {status}\n{}", read(&server.log))) };
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Err("the server did not end when it was told to".to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn read(log: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned()
+}
+
+/// The first `127.0.0.1:PORT` that was printed.
+fn address(printed: &str) -> Option<String> {
+    let host = "127.0.0.1:";
+    let start = printed.find(host)?;
+    let port: String = printed[start + host.len()..].chars().take_while(char::is_ascii_digit).collect();
+    (!port.is_empty()).then(|| format!("{host}{port}"))
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in from.read_dir()? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

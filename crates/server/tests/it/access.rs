@@ -1,0 +1,87 @@
+//! Keys and roles: nobody has more than they were given, and what is taken is gone at once.
+
+use serde_json::json;
+
+use crate::world::{As, every_world, tool};
+
+#[tokio::test]
+async fn a_key_holds_at_most_its_owner_s_rights() {
+    every_world(async |world| {
+        let viewer = world.user("default", "vera", &["viewer"]).await;
+        let author = world.user("default", "arno", &["author"]).await;
+        world.register(&viewer, tool("readRecord", json!({}))).await.refused(403);
+        world.register(&author, tool("readRecord", json!({}))).await.ok();
+        world.send(&author, "PUT", "/api/v1/tools/readRecord/enabled", json!({"enabled": false})).await.refused(403);
+        world.send(&author, "POST", "/api/v1/users", json!({"name": "eve"})).await.refused(403);
+        world.get(&author, "/api/v1/config").await.refused(403);
+
+        let wide = world.send(&author, "POST", "/api/v1/keys", json!({"name": "k", "scopes": ["admin"]})).await.refused(403);
+        assert!(wide["detail"].as_str().unwrap().contains("members.manage"), "{wide:#}");
+        let narrow = world.send(&author, "POST", "/api/v1/keys", json!({"name": "k", "scopes": ["tools.read"]})).await.ok();
+        let narrow = As::Key(narrow["secret"].as_str().unwrap().to_owned());
+        world.get(&narrow, "/api/v1/tools").await.ok();
+        world.register(&narrow, tool("more", json!({}))).await.refused(403);
+
+        // The owner loses a role: the key loses what it had through it.
+        world.send(&As::Owner, "PATCH", "/api/v1/users/arno", json!({"roles": ["viewer"]})).await.ok();
+        world.register(&author, tool("more", json!({}))).await.refused(403);
+        world.send(&As::Owner, "PATCH", "/api/v1/users/arno", json!({"disabled": true})).await.ok();
+        world.get(&author, "/api/v1/me").await.refused(401);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_expire_are_revoked_and_are_shown_once() {
+    every_world(async |world| {
+        let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "short", "days": 1})).await.ok();
+        let key = As::Key(made["secret"].as_str().unwrap().to_owned());
+        let me = world.get(&key, "/api/v1/me").await.ok();
+        assert_eq!(me["permissions"], json!(["calls.create", "calls.read.own", "tools.read"]), "what a key gets by default");
+        let list = world.get(&As::Owner, "/api/v1/keys").await.ok();
+        assert!(!list.to_string().contains(made["secret"].as_str().unwrap()));
+        assert!(list["items"][0]["last_used_at"].is_string());
+        world.clock.advance(86_401);
+        world.get(&key, "/api/v1/me").await.refused(401);
+
+        let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "long"})).await.ok();
+        let key = As::Key(made["secret"].as_str().unwrap().to_owned());
+        world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "long"})).await.refused(409);
+        world.send(&As::Owner, "DELETE", "/api/v1/keys/long", json!(null)).await.ok();
+        world.get(&key, "/api/v1/me").await.refused(401);
+        world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "long"})).await.ok();
+        for wrong in ["tg_", "tg_x_y", "nonsense", ""] {
+            world.get(&As::Key(wrong.to_owned()), "/api/v1/me").await.refused(401);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_appoints_somebody_above_themselves() {
+    every_world(async |world| {
+        let admin = world.user("default", "ada", &["admin"]).await;
+        world.send(&admin, "POST", "/api/v1/users", json!({"name": "root", "roles": ["operator"]})).await.refused(403);
+        world.send(&admin, "PATCH", "/api/v1/users/admin", json!({"roles": []})).await.refused(403);
+        world.send(&admin, "POST", "/api/v1/users/admin/sign-in-link", json!({})).await.refused(403);
+        world.send(&admin, "POST", "/api/v1/tenants", json!({"slug": "mine"})).await.refused(403);
+        world.send(&admin, "POST", "/api/v1/users", json!({"name": "eve", "roles": ["approver"]})).await.ok();
+        world.send(&admin, "PATCH", "/api/v1/users/ada", json!({"disabled": true})).await.refused(409);
+        world.send(&admin, "PUT", "/api/v1/tools/calculator/state", json!({"state": "blocked"})).await.refused(403);
+        world.send(&admin, "PUT", "/api/v1/tools/calculator/enabled", json!({"enabled": false})).await.ok();
+        world.send(&admin, "PUT", "/api/v1/tools/calculator/enabled", json!({"enabled": false, "everyone": true})).await.refused(403);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_rights_the_set_is_empty() {
+    every_world(async |world| {
+        let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "blind", "scopes": ["usage.read"]})).await.ok();
+        let blind = As::Key(made["secret"].as_str().unwrap().to_owned());
+        world.get(&blind, "/api/v1/tools").await.refused(403);
+        world.get(&blind, "/api/v1/tools/calculator").await.refused(404);
+        world.get(&blind, "/api/v1/search?q=calculator").await.refused(403);
+    })
+    .await;
+}

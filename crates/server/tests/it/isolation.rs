@@ -1,0 +1,98 @@
+//! Two tenants do not meet: not in lists, look-ups, names, keys, agents or errors.
+
+use serde_json::json;
+
+use crate::world::{As, every_world, tool};
+
+#[tokio::test]
+async fn two_tenants_do_not_meet() {
+    every_world(async |world| {
+        world.tenant("left").await;
+        world.tenant("right").await;
+        let left = world.user("left", "lea", &["admin"]).await;
+        let right = world.user("right", "rob", &["admin"]).await;
+        world.register(&left, tool("secretPlan", json!({}))).await.ok();
+        world.send(&left, "POST", "/api/v1/agents", json!({"name": "spy"})).await.ok();
+        world.send(&left, "PUT", "/api/v1/profiles/strict", json!({"name": "strict"})).await.ok();
+        world.send(&left, "PUT", "/api/v1/tools/echo/enabled", json!({"enabled": false})).await.ok();
+
+        for path in ["/tools/secretPlan", "/agents/spy", "/profiles/strict", "/users/lea", "/agents/spy/tools"] {
+            let there = world.get(&right, &format!("/api/v1{path}")).await.refused(404);
+            let nowhere = world.get(&right, &format!("/api/v1{}", path.replace("secretPlan", "nothing1").replace("spy", "nob").replace("strict", "nothin").replace("lea", "nob"))).await.refused(404);
+            assert_eq!(there["title"], nowhere["title"], "unknown and foreign look alike");
+        }
+        for path in ["/tools?limit=500", "/agents", "/profiles", "/users", "/keys", "/assignments", "/tenants", "/search?q=secretPlan", "/tools?all=true"] {
+            let list = world.get(&right, &format!("/api/v1{path}")).await.ok().to_string();
+            for word in ["secretPlan", "spy", "strict", "lea", "\"left\""] {
+                assert!(!list.contains(word), "{path} shows {word}: {list}");
+            }
+        }
+        assert!(world.names(&right, "").await.contains(&"echo".to_owned()), "a switch is the tenant's own");
+        assert!(!world.names(&left, "").await.contains(&"echo".to_owned()));
+        // The same name is free for the other: existence does not leak by a conflict.
+        world.register(&right, tool("secretPlan", json!({"timeout_ms": 77}))).await.ok();
+        assert!(world.get(&left, "/api/v1/tools/secretPlan").await.ok()["timeout_ms"] != 77);
+        world.send(&right, "DELETE", "/api/v1/agents/spy", json!(null)).await.refused(404);
+        world.send(&right, "PUT", "/api/v1/tools/secretPlan/state", json!({"state": "blocked"})).await.ok();
+        assert_eq!(world.get(&left, "/api/v1/tools/secretPlan").await.ok()["state"], "active");
+
+        // A header does not carry a key into another tenant.
+        let As::Key(key) = &right else { unreachable!() };
+        let request = axum::http::Request::get("/api/v1/tools")
+            .header("authorization", format!("Bearer {key}"))
+            .header(toolgate_server::TENANT_HEADER, "left")
+            .body(axum::body::Body::empty())
+            .unwrap();
+        let answer = tower::ServiceExt::oneshot(world.router(), request).await.unwrap();
+        assert_eq!(answer.status(), 404);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tool_for_some_tenants_is_nowhere_else() {
+    every_world(async |world| {
+        world.tenant("ims").await;
+        world.tenant("oci").await;
+        let system = As::OwnerOf("system");
+        world.register(&system, tool("estimateCoverage", json!({"tenants": ["ims"]}))).await.ok();
+        assert!(world.names(&As::OwnerOf("ims"), "").await.contains(&"estimateCoverage".to_owned()));
+        let member = world.user("oci", "olga", &["admin"]).await;
+        world.get(&member, "/api/v1/tools/estimateCoverage").await.refused(404);
+        assert!(!world.names(&member, "all=true").await.contains(&"estimateCoverage".to_owned()));
+        world.send(&member, "PUT", "/api/v1/tools/estimateCoverage/enabled", json!({"enabled": true})).await.refused(404);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn system_tools_wait_to_be_enabled_and_global_rows_hold_for_all() {
+    every_world(async |world| {
+        world.tenant("one").await;
+        world.tenant("two").await;
+        let system = As::OwnerOf("system");
+        world.register(&system, tool("generateImage", json!({"opt_in": true}))).await.ok();
+        world.get(&As::OwnerOf("one"), "/api/v1/tools/generateImage").await.refused(404);
+        world.send(&As::OwnerOf("one"), "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": true})).await.ok();
+        world.get(&As::OwnerOf("one"), "/api/v1/tools/generateImage").await.ok();
+        world.get(&As::OwnerOf("two"), "/api/v1/tools/generateImage").await.refused(404);
+        world.send(&As::Owner, "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": true, "everyone": true})).await.ok();
+        world.get(&As::OwnerOf("two"), "/api/v1/tools/generateImage").await.ok();
+        // What a tenant said itself wins over what was said for all.
+        world.send(&As::OwnerOf("one"), "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": false})).await.ok();
+        world.get(&As::OwnerOf("one"), "/api/v1/tools/generateImage").await.refused(404);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn internal_tools_are_never_offered_outside() {
+    every_world(async |world| {
+        world.register(&As::Owner, tool("listSecretsInside", json!({"visibility": "internal"}))).await.ok();
+        assert!(world.names(&As::Owner, "").await.contains(&"listSecretsInside".to_owned()), "the owner of the folder is inside");
+        let outside = world.user("default", "otto", &["admin"]).await;
+        assert!(!world.names(&outside, "").await.contains(&"listSecretsInside".to_owned()));
+        world.get(&outside, "/api/v1/tools/listSecretsInside").await.refused(404);
+    })
+    .await;
+}
