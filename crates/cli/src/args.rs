@@ -11,9 +11,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, Parser, Subcommand, parser::ValueSource};
 
 pub use agent::{AgentCommand, AgentFields, ProfileCommand};
-pub use people::{KeyCommand, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
+pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 pub use system::{ConfigCommand, DbCommand, Retention, Serve};
-pub use tool::{Filters, OverrideCommand, StateChange, ToolCommand};
+pub use tool::{Filters, List, OverrideCommand, StateChange, ToolCommand};
 
 use crate::failure::EXIT_STATUS;
 

@@ -12,6 +12,7 @@ use crate::client::{Client, Local, Reached, Remote};
 use crate::code::code_tools;
 use crate::failure::Failure;
 use crate::input;
+use crate::log;
 use crate::output::Output;
 
 /// How long a command waits for another that has the folder.
@@ -86,6 +87,7 @@ impl Session {
         match take(path).await? {
             Taken::Ours(folder) => {
                 let config = self.config(path, &[])?;
+                log::of_command(&config)?;
                 let app = App::open(config, &folder.path, code_tools(), Clock::System, Rng::System).await?;
                 Ok(Client::Local(Box::new(Local::own(app, *folder, self.tenant.clone()))))
             }

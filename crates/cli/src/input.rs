@@ -18,10 +18,18 @@ const TOOL_FILE: &str = "TOOL.md";
 
 /// Reads a file of at most `bytes_max`; `-` is standard input.
 pub fn read_file(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
-    let shown = path.display();
-    let wrong = |error: &io::Error| Failure::usage(format!("cannot read {shown}: {}", reason(error)), "check the path and its mode");
+    let bytes = read_start(path, bytes_max.saturating_add(1))?;
+    if bytes.len() > bytes_max {
+        return Err(Failure::usage(format!("{} is larger than {bytes_max} bytes", path.display()), "give a smaller file"));
+    }
+    Ok(bytes)
+}
+
+/// Reads a file, or as much of it as `bytes_max`.
+pub fn read_start(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    let wrong = |error: &io::Error| Failure::usage(format!("cannot read {}: {}", path.display(), reason(error)), "check the path and its mode");
     let mut bytes = Vec::new();
-    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let read = if path == Path::new("-") {
         io::stdin().lock().take(limit).read_to_end(&mut bytes)
     } else {
@@ -29,9 +37,6 @@ pub fn read_file(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
         File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
     };
     read.map_err(|error| wrong(&error))?;
-    if bytes.len() > bytes_max {
-        return Err(Failure::usage(format!("{shown} is larger than {bytes_max} bytes"), "give a smaller file"));
-    }
     Ok(bytes)
 }
 

@@ -7,6 +7,7 @@ mod commands;
 mod connect;
 mod failure;
 mod input;
+mod log;
 mod output;
 
 use std::ffi::OsString;

@@ -34,6 +34,7 @@ pub struct Paint {
 }
 
 impl Paint {
+    #[cfg(test)]
     pub const PLAIN: Self = Self { color: false, width: WIDTH_DEFAULT };
 
     /// For text that is indented.
@@ -106,6 +107,11 @@ impl Output {
             Format::Text => self.print(&text(value, self.paint))?,
         }
         Ok(Exit::Done)
+    }
+
+    /// The same for a program that waits for one line of JSON, whoever watches.
+    pub fn show_line(&self, value: &Value, text: impl FnOnce(&Value, Paint) -> String) -> Done {
+        Self { pretty: false, ..*self }.show(value, text)
     }
 
     /// The same for a command whose result is one sentence.

@@ -158,7 +158,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     }
     let fold = |text: &str| text.replace(['_', '-'], "").to_lowercase();
     let wanted = fold(word);
-    let allowed = if wanted.chars().count() <= 4 { 1 } else { 2 };
+    let allowed = match wanted.chars().count() {
+        0..=4 => 1,
+        5..=12 => 2,
+        _ => 3,
+    };
     known
         .into_iter()
         .map(|candidate| (strsim::osa_distance(&wanted, &fold(candidate)), candidate))

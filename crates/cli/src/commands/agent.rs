@@ -9,7 +9,7 @@ use crate::input;
 use crate::output::{Detail, Output, Paint, Table, clean, items_of, text_of};
 
 /// What the server adds to an agent; its author does not write it.
-const NOT_WRITTEN: [&str; 5] = ["id", "owner", "workspace", "state", "revision"];
+const NOT_WRITTEN: [&str; 5] = ["id", "owner", "state", "revision", "tools"];
 
 pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -63,9 +63,8 @@ async fn update(agent: &str, file: Option<std::path::PathBuf>, fields: AgentFiel
         None => current.clone(),
     };
     if let Some(members) = spec.as_object_mut() {
-        NOT_WRITTEN.iter().filter(|member| **member != "workspace" || current["workspace"] == members["workspace"]).for_each(|member| {
-            members.shift_remove(*member);
-        });
+        // So that what `agent show --json` printed can be edited and sent back; a workspace in a file may be another one.
+        members.retain(|name, member| !NOT_WRITTEN.contains(&name.as_str()) && (name != "workspace" || *member != current["workspace"]));
         members.entry("name").or_insert_with(|| current["name"].clone());
     }
     set_fields(&mut spec, fields)?;

@@ -13,3 +13,6 @@ mod schema;
 mod scopes;
 mod speed;
 mod values;
+mod lists;
+mod product;
+mod rules;
