@@ -46,8 +46,8 @@ async fn compare(report: &mut Report, database: &str, small: &World, large: &Wor
             let base = small.measure(name, position).await?;
             let full = large.measure(name, position).await?;
             let label = format!("{database}: {name}, {position:?} page, 1,000,000 calls (baseline: 1,000)");
-            report.line(&label, "us", full.median_us, Some(base.median_us));
-            report.line(format!("{database}: {name}, {position:?} page, CPU of the client side"), "us", full.cpu_us, Some(base.cpu_us));
+            report.line(&label, "us", full.median, Some(base.median));
+            report.line(format!("{database}: {name}, {position:?} page, CPU of the client side"), "us", full.cpu, Some(base.cpu));
         }
     }
     Ok(())
@@ -154,7 +154,14 @@ impl World {
             13 if number % 5000 == 13 => (Status::Pending, ApprovalStatus::Pending),
             _ => (Status::Completed, ApprovalStatus::NotRequired),
         };
-        let by_agent = number % 10 == 0;
+        let by_agent = number.is_multiple_of(10);
+        // One call in a hundred is of the rare tool, the rest of the two others.
+        let tool = match number % 100 {
+            99 => tools[2],
+            other if other % 3 == 1 => tools[1],
+            _ => tools[0],
+        };
+        let user = if number % 20 == 1 { users[0] } else { users[1] };
         NewCall {
             id: CallId::new(clock, rng),
             call_id: format!("c_{number:026}"),
@@ -162,10 +169,10 @@ impl World {
             root_run: (number % 100 == 3).then_some(self.run),
             step: None,
             seq: 0,
-            tool: tools[(number % 100 == 99) as usize * 2 + (number % 3 == 1 && number % 100 != 99) as usize],
+            tool,
             tool_version: "1.0.0".into(),
             agent: by_agent.then_some(self.agent),
-            principal: Principal::User(users[(number % 20 != 1) as usize]),
+            principal: Principal::User(user),
             source: Source::Api,
             class: EgressClass::None,
             side_effects: SideEffects::None,

@@ -34,6 +34,7 @@ impl Report {
         self.lines.push(Line { bench: self.bench, metric, unit, value, baseline, ratio });
     }
 
+    #[expect(clippy::disallowed_methods, reason = "cargo says where its target folder is")]
     pub fn finish(self) -> std::io::Result<()> {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
         let folder = target.join("bench");
@@ -42,17 +43,18 @@ impl Report {
     }
 }
 
-/// The median, and what the process spent per operation.
+/// Microseconds: of the median operation, of the slowest hundredth, and of CPU per operation.
 pub struct Measured {
-    pub median_us: f64,
-    pub p99_us: f64,
-    pub cpu_us: f64,
+    pub median: f64,
+    pub p99: f64,
+    pub cpu: f64,
 }
 
 pub fn of(mut walls: Vec<Duration>, cpu: Duration) -> Measured {
     walls.sort_unstable();
-    let at = |share: f64| walls.get(((walls.len() as f64 * share) as usize).min(walls.len().saturating_sub(1))).map_or(0.0, micros);
-    Measured { median_us: at(0.5), p99_us: at(0.99), cpu_us: micros(&cpu) / walls.len().max(1) as f64 }
+    let at = |percent: usize| walls.get(walls.len() * percent / 100).map_or(0.0, micros);
+    let operations = u32::try_from(walls.len().max(1)).unwrap_or(u32::MAX);
+    Measured { median: at(50), p99: at(99), cpu: micros(&cpu) / f64::from(operations) }
 }
 
 pub fn micros(duration: &Duration) -> f64 {

@@ -52,7 +52,8 @@ struct Known<'a> {
 impl Known<'_> {
     /// Checks a command line, or a path alone.
     fn check_words(&self, text: &str) -> Vec<Problem> {
-        let words: Vec<&str> = text.split_whitespace().skip_while(|word| is_setting(word)).collect();
+        let typed = text.split_whitespace().take_while(|word| *word != "#");
+        let words: Vec<&str> = typed.skip_while(|word| is_setting(word)).collect();
         let mut problems: Vec<Problem> = words.iter().filter_map(|word| self.check_path(word)).collect();
         let (command, fix) = match words.as_slice() {
             ["make", rest @ ..] => (self.targets.check(rest), "name a target of the Makefile, or add it".to_owned()),
@@ -140,6 +141,7 @@ mod tests {
     #[test]
     fn commands_must_exist() {
         check("`make test`, `toolgate tool list`, `toolgate`, `cargo xtask tidy`, `make`", &[]);
+        check("```sh\nmake test  # and no more\n```", &[]);
         check("`make x`", &["`make x` does not exist"]);
         check("`cargo xtask x`", &["`cargo xtask x` does not exist"]);
         check("```sh\nA=1 toolgate serve | toolgate tool drop\n```", &["`toolgate tool drop` does not exist"]);

@@ -157,7 +157,10 @@ fn place(global: &Global, said: Said, environment: &Environment) -> Result<Place
     match server {
         Some(url) if !said.data => Ok(Place::Server { url: url.to_owned(), key: key(global, said)? }),
         _ => match global.data.clone().filter(|path| !path.as_os_str().is_empty()) {
-            Some(path) => Ok(Place::Folder(path)),
+            // Others are told this path, whatever folder they work in.
+            Some(path) => std::path::absolute(&path)
+                .map(Place::Folder)
+                .map_err(|error| Failure::usage(format!("{} cannot be a data folder: {error}", path.display()), "name another with --data")),
             None => default_data_folder(|name| environment.get(name).map(str::to_owned)).map(Place::Folder).ok_or_else(|| {
                 Failure::usage("there is no home folder to keep data in", "name a data folder with --data or TOOLGATE_DATA")
             }),
@@ -205,11 +208,12 @@ mod tests {
             Err(failure) => format!("{:?}", failure.exit()),
         };
         assert_eq!(shown(global(None, None, None), nothing), "/home/me/.local/share/toolgate");
-        assert_eq!(shown(global(Some("d"), None, None), nothing), "d");
-        assert_eq!(shown(global(Some("d"), Some("http://s"), Some("k")), nothing), "http://s k");
-        assert_eq!(shown(global(Some("d"), Some("http://s"), Some("k")), Said { data: true, ..nothing }), "d");
-        assert_eq!(shown(global(Some("d"), Some("http://s"), Some("k")), Said { server: true, ..nothing }), "http://s k");
-        assert_eq!(shown(global(Some("d"), Some("http://s"), Some("k")), Said { data: true, server: true, ..nothing }), "Usage");
+        assert_eq!(shown(global(Some("/d"), None, None), nothing), "/d");
+        assert!(shown(global(Some("d"), None, None), nothing).starts_with('/'), "others are told the path");
+        assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), nothing), "http://s k");
+        assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), Said { data: true, ..nothing }), "/d");
+        assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), Said { server: true, ..nothing }), "http://s k");
+        assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), Said { data: true, server: true, ..nothing }), "Usage");
         assert_eq!(shown(global(None, Some("http://s"), None), nothing), "Usage");
         assert_eq!(shown(global(None, Some(""), Some("k")), nothing), "/home/me/.local/share/toolgate");
     }

@@ -44,6 +44,7 @@ pub fn read_start(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
 pub fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::AlreadyExists => "it exists already".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
         _ => error.to_string(),
@@ -76,6 +77,15 @@ pub fn read_document(path: &Path) -> Result<Value, Failure> {
         Ok(_) => Err(Failure::usage(format!("{} does not hold `member: value` lines", path.display()), "see the command's help for an example")),
         Err(why) => Err(Failure::usage(format!("{}: {why}", path.display()), "correct the file")),
     }
+}
+
+/// A copy that only its owner can read, on the disk; never over another file.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut source = File::open(from)?;
+    let mut target = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    io::copy(&mut source, &mut target)?;
+    target.sync_all()
 }
 
 /// Text from the command line, or from a file when it begins with `@`.

@@ -85,6 +85,7 @@ impl Clock {
         Self::Manual(Arc::new(AtomicI64::new(start.millis())))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks the system for the time")]
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => Timestamp(jiff::Timestamp::now().as_millisecond()),
@@ -113,6 +114,7 @@ impl Rng {
         Self::Seeded(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks the system for randomness")]
     pub fn fill(&self, bytes: &mut [u8]) {
         match self {
             Self::System => rand::rng().fill_bytes(bytes),

@@ -472,7 +472,7 @@ impl OrDerived for Option<Sink> {
 fn strip_prose(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|key, value| !(matches!(key.as_str(), "title" | "description" | "examples" | "$comment") && !value.is_object()));
+            members.retain(|key, value| !matches!(key.as_str(), "title" | "description" | "examples" | "$comment") || value.is_object());
             members.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "const" | "enum" | "default")).for_each(|(key, value)| {
                 if matches!(key.as_str(), "properties" | "$defs" | "patternProperties" | "dependentSchemas") {
                     if let Value::Object(named) = value {

@@ -11,6 +11,7 @@ use crate::definition::{EgressClass, Sink, ToolType, words};
 /// Commands, connections and servers are named entries of the operator's configuration, never spelled out here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a definition has one runner; an indirection would only be in the reader's way")]
 pub enum Runner {
     Builtin(Builtin),
     Http(Http),
@@ -257,11 +258,10 @@ impl Runner {
         match self {
             Self::Builtin(_) | Self::Composition(_) | Self::Expression(_) | Self::Record(_) | Self::Task(_) => Sink::None,
             Self::Http(http) if host_is_template(&http.url) => Sink::Open,
-            Self::Http(_) | Self::Openapi(_) | Self::Sql(_) | Self::Script(_) => Sink::Fixed,
+            Self::Http(_) | Self::Openapi(_) | Self::Sql(_) | Self::Script(_) | Self::Prompt(_) => Sink::Fixed,
             Self::Python(Python { hosts, .. }) | Self::Wasm(Wasm { hosts, .. }) => {
                 if hosts.is_empty() { Sink::None } else { Sink::Fixed }
             }
-            Self::Prompt(_) => Sink::Fixed,
             Self::Mcp(_) | Self::External(_) => Sink::Open,
         }
     }

@@ -159,8 +159,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let fold = |text: &str| text.replace(['_', '-'], "").to_lowercase();
     let wanted = fold(word);
     let allowed = match wanted.chars().count() {
-        0..=4 => 1,
-        5..=12 => 2,
+        0..=5 => 1,
+        6..=12 => 2,
         _ => 3,
     };
     known

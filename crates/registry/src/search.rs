@@ -186,9 +186,11 @@ impl Index {
         let admitted = |index: u32| filter(index as usize, &self.entries[index as usize]);
         let hit = |index: u32, score: f32| Hit { id: index as usize, entry: &self.entries[index as usize], score };
         let named = self.exact.get(folded(query).as_str()).map(Vec::as_slice).unwrap_or_default();
-        hits.extend(
-            named.iter().copied().filter(|index| admitted(*index)).take(limit).map(|index| hit(index, f32::MAX)),
-        );
+        // Two names can fold alike (`l` and `I`); the one that is spelt so comes first.
+        let (spelt, alike): (Vec<u32>, Vec<u32>) =
+            named.iter().copied().partition(|index| self.entries[*index as usize].name == query);
+        let found = spelt.into_iter().chain(alike).filter(|index| admitted(*index)).take(limit);
+        hits.extend(found.map(|index| hit(index, f32::MAX)));
         if hits.len() >= limit {
             return hits;
         }

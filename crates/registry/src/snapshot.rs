@@ -383,9 +383,8 @@ fn switch_of(tool: &Tool, enabled: Option<bool>, tenant: &Tenant) -> Switch {
         return Switch::OtherTenants;
     }
     match enabled {
-        Some(true) => Switch::On,
         Some(false) => Switch::Disabled,
         None if definition.opt_in => Switch::NotEnabled,
-        None => Switch::On,
+        Some(true) | None => Switch::On,
     }
 }

@@ -34,22 +34,35 @@ function toolRow(tool) {
   return item
 }
 
+function personRow(me) {
+  const who = element('span', 'quiet', `${me.name} in ${me.tenant}`)
+  who.dataset.testid = 'who'
+  const out = element('button', '', 'Sign out')
+  out.type = 'button'
+  out.addEventListener('click', signOut)
+  return [who, out]
+}
+
+async function signOut() {
+  try {
+    await api('POST', '/api/v1/sign-out', {})
+    say('You are signed out.')
+    await show()
+  } catch (error) {
+    say(error.message, true)
+  }
+}
+
 async function show() {
   const { me } = await api('GET', '/api/v1/session')
-  part('signed-in').hidden = part('who').hidden = part('sign-out').hidden = !me
+  part('signed-in').hidden = !me
   part('signed-out').hidden = Boolean(me)
+  part('person').replaceChildren(...(me ? personRow(me) : []))
   if (!me) return
-  part('who').textContent = `${me.name} in ${me.tenant}`
   const { items } = await api('GET', '/api/v1/tools?limit=100')
   part('tools').replaceChildren(...items.map(toolRow))
   if (items.length === 0) part('tools').append(element('li', 'quiet', 'No tools yet. Register one with: toolgate tool register --file TOOL.md --apply'))
 }
-
-part('sign-out').addEventListener('click', async () => {
-  await api('POST', '/api/v1/sign-out', {})
-  say('')
-  await show()
-})
 
 const token = new URLSearchParams(location.hash.slice(1)).get('sign-in')
 // The token leaves the address and the history before anything else happens.

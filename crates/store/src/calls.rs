@@ -1,5 +1,7 @@
 //! Calls as rows: writing one, and the lists that console and command line ask for.
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::EgressClass;
@@ -196,7 +198,7 @@ impl CallFilter {
         let mut bind = |column: &str, value: Value| {
             parameters.push(value);
             // `$1` is the tenant.
-            condition.push_str(&format!(" AND c.{column} = ${}", parameters.len() + 1));
+            let _ = write!(condition, " AND c.{column} = ${}", parameters.len() + 1);
         };
         if let Some(tool) = tool {
             bind("tool_id", (*tool).into());
@@ -209,7 +211,7 @@ impl CallFilter {
         }
         match status {
             Some(Status::Completed) => condition.push_str(" AND c.status = 'completed'"),
-            Some(other) => condition.push_str(&format!(" AND c.status = '{}' AND c.status <> 'completed'", other.as_str())),
+            Some(other) => drop(write!(condition, " AND c.status = '{}' AND c.status <> 'completed'", other.as_str())),
             None => {}
         }
         if *pending_approval {
@@ -252,7 +254,7 @@ impl Store {
         let mut condition = filter.condition(&mut parameters);
         if let Some(before) = before {
             parameters.push(before.into());
-            condition.push_str(&format!(" AND c.id < ${}", parameters.len() + 1));
+            let _ = write!(condition, " AND c.id < ${}", parameters.len() + 1);
         }
         let page = |owner: &str| {
             format!("SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page")

@@ -29,11 +29,6 @@ impl Local {
         Self { router: app.router(), tenant: None, open: None }
     }
 
-    /// The application, where it is open here.
-    pub fn app(&self) -> Option<&App> {
-        self.open.as_ref().map(|(app, _)| app)
-    }
-
     pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
         let mut request = Request::builder().method(method).uri(target).extension(LocalCaller { uid: rustix::process::getuid().as_raw() });
         if let Some(tenant) = &self.tenant {

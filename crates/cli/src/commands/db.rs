@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use toolgate_store::{Options, Store};
 
 use crate::args::DbCommand;
 use crate::client::{Client, Reached};
 use crate::connect::{Place, Session, Taken};
 use crate::failure::{Done, Failure};
+use crate::input;
 use crate::output::{Detail, Output, text_of};
 
 pub async fn run(command: DbCommand, client: &Client, output: &Output) -> Done {
@@ -60,48 +61,32 @@ async fn ask(session: &Session) -> Result<(u32, u32), Failure> {
 
 /// On this machine FILE is a path; on a server elsewhere it is a name in that server's folder for backups.
 async fn backup(file: &Path, client: &Client, output: &Output) -> Done {
-    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    let answer = match client {
-        Client::Local(local) => match local.app() {
-            Some(app) => {
-                app.store.backup(file).await?;
-                json!({"file": file.display().to_string()})
-            }
-            None => Value::Null,
-        },
-        Client::Remote(remote) if remote.reached == Reached::Named => {
-            if Path::new(&name) != file {
-                return Err(Failure::usage(
-                    format!("{} is a path, and the server writes into its own folder", file.display()),
-                    "give a plain name, such as today.db",
-                ));
-            }
-            client.post(&["db", "backup"], json!({"name": name})).await?
+    let elsewhere = matches!(client, Client::Remote(remote) if remote.reached == Reached::Named);
+    let answer = if elsewhere {
+        let name = file.to_str().filter(|name| !name.contains('/')).ok_or_else(|| {
+            Failure::usage(format!("{} is a path, and the server writes into its own folder", file.display()), "give a plain name, such as today.db")
+        })?;
+        client.post(&["db", "backup"], json!({"name": name})).await?
+    } else {
+        let wrong = |error: &io::Error, remedy: &str| Failure::failed(format!("cannot write {}: {}", file.display(), input::reason(error)), remedy);
+        if file.exists() {
+            return Err(wrong(&io::ErrorKind::AlreadyExists.into(), "name a file that does not exist; a backup overwrites nothing"));
         }
-        Client::Remote(_) => {
-            if file.exists() {
-                return Err(Failure::failed(format!("{} exists already", file.display()), "name a file that does not exist; a backup overwrites nothing"));
-            }
-            // The server knows this machine's files by its own working directory, so it writes where it knows and we move it.
-            let passing = format!("cli-{}.db", std::process::id());
-            let answer = client.post(&["db", "backup"], json!({"name": passing})).await?;
-            let written = text_of(&answer, "file");
-            move_file(Path::new(&written), file)
-                .map_err(|error| Failure::failed(format!("cannot write {}: {}", file.display(), crate::input::reason(&error)), format!("the backup is in {written}")))?;
-            json!({"file": file.display().to_string()})
-        }
+        // Written where the server may write, and moved from there: the two may work in different folders.
+        let answer = client.post(&["db", "backup"], json!({"name": format!("unfinished-{}.db", std::process::id())})).await?;
+        let written = text_of(&answer, "file");
+        move_file(Path::new(&written), file).map_err(|error| wrong(&error, &format!("the backup itself is good, in {written}")))?;
+        json!({"file": file})
     };
     output.say(&answer, &format!("The backup is in {}.", text_of(&answer, "file")))
 }
 
-/// Also to another disk.
+/// Never over another file, also to another disk.
 fn move_file(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            fs::copy(from, to)?;
-            fs::File::open(to)?.sync_all()?;
-            fs::remove_file(from)
-        }
-        moved => moved,
+    match fs::hard_link(from, to) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => return Err(error),
+        Err(_) => input::copy(from, to)?,
+        Ok(()) => {}
     }
+    fs::remove_file(from)
 }

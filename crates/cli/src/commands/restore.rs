@@ -67,8 +67,12 @@ async fn examine(file: &Path, fresh: &Path) -> Result<MigrationState, Failure> {
         ));
     }
     discard(fresh);
-    copy(file, fresh).map_err(|error| Failure::usage(format!("cannot read {}: {}", file.display(), input::reason(&error)), "check the path and the free space"))?;
-    let foreign = |why: &str| Failure::failed(format!("{} is not a backup of Toolgate: {why}", file.display()), "restore a file made by `toolgate db backup`; nothing was changed");
+    input::copy(file, fresh).map_err(|error| Failure::usage(format!("cannot read {}: {}", file.display(), input::reason(&error)), "check the path and the free space"))?;
+    let foreign = |why: &str| {
+        // What was looked at is the copy; what was given is the file.
+        let why = why.replace(&fresh.display().to_string(), &file.display().to_string());
+        Failure::failed(format!("{} is not a backup of Toolgate: {why}", file.display()), "restore a file made by `toolgate db backup`; nothing was changed")
+    };
     let store = Store::open(Options::new(format!("sqlite://{}", fresh.display()))).await.map_err(|error| foreign(&error.to_string()))?;
     let state = store.migration_state().await;
     let damage = damage(&store).await;
@@ -84,7 +88,7 @@ async fn examine(file: &Path, fresh: &Path) -> Result<MigrationState, Failure> {
 
 /// What SQLite finds wrong with the file, if anything.
 async fn damage(store: &Store) -> Result<Option<String>, toolgate_store::Error> {
-    let rows = store.query(&Scope::Everyone("the file is checked before it is anybody's"), "SELECT quick_check FROM pragma_quick_check(1)", vec![]).await?;
+    let rows = store.query(&Scope::Everyone("the file is checked before it is anybody's"), "SELECT quick_check FROM pragma_quick_check LIMIT 1", vec![]).await?;
     let found: Option<String> = rows.first().map(|row| row.get(0)).transpose()?;
     Ok(found.filter(|found| found != "ok"))
 }
@@ -125,16 +129,7 @@ fn second_name(from: &Path, to: &Path) -> io::Result<()> {
     if fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
-    copy(from, to)
-}
-
-/// A copy that only its owner can read, on the disk.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut source = File::open(from)?;
-    let mut target = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    io::copy(&mut source, &mut target)?;
-    target.sync_all()
+    input::copy(from, to)
 }
 
 fn discard(fresh: &Path) {

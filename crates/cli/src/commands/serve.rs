@@ -94,7 +94,7 @@ fn announce(ready: &Ready, data: &Path, output: &Output) {
             .field("", "(works once, within ten minutes)")
             .field("Key file", key_file.display().to_string())
             .field("Data", data.display().to_string())
-            .section("Stop", "Ctrl-C")
+            .field("Stop", "Ctrl-C")
             .end()
     });
 }

@@ -41,7 +41,7 @@ impl Registry {
     pub async fn set_lifecycle(&self, caller: &Caller, reference: &ToolRef, lifecycle: &Lifecycle) -> Result<i64, Fault> {
         let snapshot = self.snapshot();
         let tool = self.manageable(&snapshot, caller, &reference.name)?;
-        self.require_ownership(caller, tool, &Permission::TOOLS_TENANT_UPDATE, "changing a shared tool's state", "switch it off for your tenant with `toolgate tool disable`")?;
+        require_ownership(caller, tool, &Permission::TOOLS_TENANT_UPDATE, "changing a shared tool's state", "switch it off for your tenant with `toolgate tool disable`")?;
         check_lifecycle(lifecycle)?;
         let versions: Vec<_> = match &reference.version {
             Some(wanted) => vec![tool.tool.version(wanted).ok_or_else(|| Fault::not_found("tool", reference))?],
@@ -99,7 +99,7 @@ impl Registry {
                 "switch it off with `toolgate tool disable`",
             ));
         }
-        self.require_ownership(caller, tool, &Permission::TOOLS_TENANT_DELETE, "deleting a shared tool", "switch it off for your tenant with `toolgate tool disable`")?;
+        require_ownership(caller, tool, &Permission::TOOLS_TENANT_DELETE, "deleting a shared tool", "switch it off for your tenant with `toolgate tool disable`")?;
         let agents: Vec<_> = registry
             .assignments
             .iter()
@@ -132,13 +132,6 @@ impl Registry {
         let elsewhere = |tool: &&TenantTool| tool.switch != crate::snapshot::Switch::OtherTenants || caller.is_operator();
         found.filter(elsewhere).ok_or_else(|| Fault::not_found("tool", name))
     }
-
-    pub(super) fn require_ownership(&self, caller: &Caller, tool: &TenantTool, right: &Permission, what: &str, instead: &str) -> Result<(), Fault> {
-        if tool.tool.tenant == caller.tenant {
-            return caller.require(right);
-        }
-        if caller.is_operator() { Ok(()) } else { Err(operator_only(what, instead)) }
-    }
 }
 
 impl TenantTool {
@@ -151,6 +144,14 @@ impl TenantTool {
             _ => false,
         })
     }
+}
+
+/// A tenant's own tool by its right, a shared one only by the operator.
+fn require_ownership(caller: &Caller, tool: &TenantTool, right: &Permission, what: &str, instead: &str) -> Result<(), Fault> {
+    if tool.tool.tenant == caller.tenant {
+        return caller.require(right);
+    }
+    if caller.is_operator() { Ok(()) } else { Err(operator_only(what, instead)) }
 }
 
 fn in_use(name: &ToolName, by: &str, remedy: &str) -> Fault {

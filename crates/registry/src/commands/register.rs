@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 use toolgate_contracts::definition::{Origin, Visibility};
-use toolgate_contracts::{Caller, Definition, Fault, Permission, Runner, TenantId, ToolId, ToolRef, VersionId};
+use toolgate_contracts::{Caller, Definition, Fault, Permission, Runner, TenantId, ToolId, ToolRef};
 use toolgate_store::Change;
 use toolgate_store::catalog::{self, Guarded, Lifecycle};
 use utoipa::ToSchema;
@@ -62,6 +62,17 @@ pub struct Registration {
     pub revision: Option<i64>,
 }
 
+/// A version on its way into the registry.
+struct Publication<'a> {
+    /// Absent: a new tool.
+    tool: Option<ToolId>,
+    origin: Origin,
+    definition: Definition,
+    version: semver::Version,
+    source: Option<String>,
+    by: &'a str,
+}
+
 impl Registry {
     /// Checks a definition and says what registering it would change; writes only with `apply`.
     pub async fn register(&self, caller: &Caller, submitted: &Submitted, apply: bool) -> Result<Registration, Fault> {
@@ -81,13 +92,14 @@ impl Registry {
         if plan.action == RegistrationAction::Unchanged || !apply {
             return Ok(plan);
         }
+        let version: semver::Version = plan.version.parse().map_err(Fault::internal)?;
         let details = json!({
             "version": plan.version, "class": plan.difference.class, "definition_digest": definition.definition_digest(),
         });
         let mut change = self.begin(caller, caller.tenant, "tool.register", definition.name.as_str(), details);
         let tool = existing.map(|tool| tool.tool.id);
         let by = caller.principal.to_string();
-        self.publish(&mut change, tool, Origin::Tenant, definition, &plan.version, submitted.source(), &by)?;
+        self.publish(&mut change, Publication { tool, origin: Origin::Tenant, definition, version, source: submitted.source(), by: &by });
         plan.revision = Some(self.finish(change).await?);
         plan.applied = true;
         Ok(plan)
@@ -123,7 +135,8 @@ impl Registry {
                 Some(_) => tracing::error!(tool = %definition.name, %version, "changed without a new version; the published definition stays"),
                 None => {
                     let source = String::from_utf8(text.to_vec()).ok();
-                    self.publish(&mut change, existing.map(|tool| tool.tool.id), Origin::Code, definition, &version.to_string(), source, "system")?;
+                    let tool = existing.map(|tool| tool.tool.id);
+                    self.publish(&mut change, Publication { tool, origin: Origin::Code, definition, version, source, by: "system" });
                 }
             }
         }
@@ -134,18 +147,9 @@ impl Registry {
         self.finish(change).await.map(drop)
     }
 
-    fn publish(
-        &self,
-        change: &mut Change,
-        tool: Option<ToolId>,
-        origin: Origin,
-        mut definition: Definition,
-        version: &str,
-        source: Option<String>,
-        by: &str,
-    ) -> Result<(), Fault> {
+    fn publish(&self, change: &mut Change, publication: Publication<'_>) {
+        let Publication { tool, origin, mut definition, version, source, by } = publication;
         let at = self.now();
-        let version: semver::Version = version.parse().map_err(Fault::internal)?;
         definition.version = Some(version.clone());
         let guarded = Guarded::from(&definition);
         let id = tool.unwrap_or_else(|| self.new_id());
@@ -167,7 +171,7 @@ impl Registry {
         }
         change.insert_version(&catalog::Version {
             tenant: change.tenant(),
-            id: self.new_id::<toolgate_contracts::id::VersionKind>() as VersionId,
+            id: self.new_id(),
             tool: id,
             version,
             definition_digest: definition.definition_digest(),
@@ -178,7 +182,6 @@ impl Registry {
             published_by: by.to_owned(),
             created_at: at,
         });
-        Ok(())
     }
 
     /// The caller's own tool of that name; a shared one of the same name is in the way.

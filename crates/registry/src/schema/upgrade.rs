@@ -154,9 +154,11 @@ impl Upgrade<'_> {
                     new.insert("items".into(), rest);
                 }
             }
-            // Only a tuple gives it a meaning; taken care of above.
+            // Only a tuple gives it a meaning, and is taken care of above.
             "additionalItems" => {
-                self.changes.push("`additionalItems` without a tuple was dropped, as draft-07 ignores it");
+                if !old.get("items").is_some_and(Value::is_array) {
+                    self.changes.push("`additionalItems` without a tuple was dropped, as draft-07 ignores it");
+                }
             }
             "dependencies" => self.dependencies(value, new, now, then),
             "$id" => match value.as_str() {

@@ -177,13 +177,13 @@ pub(crate) fn places(schema: &Value) -> Vec<Place<'_>> {
     found
 }
 
-/// Visits every schema in a schema, inner ones last, for rewriting.
+/// Visits every schema in a schema, inner ones last, for rewriting; those of draft-07's keywords too.
 pub(crate) fn for_each_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
     let Value::Object(keywords) = schema else { return };
     visit(keywords);
     for (keyword, value) in keywords.iter_mut() {
         match value {
-            Value::Object(named) if MAPS.contains(&keyword.as_str()) => {
+            Value::Object(named) if MAPS.contains(&keyword.as_str()) || keyword == "dependencies" => {
                 named.values_mut().for_each(|inner| for_each_mut(inner, visit));
             }
             Value::Array(items) if LISTS.iter().any(|(name, _)| name == keyword) || keyword == "items" => {

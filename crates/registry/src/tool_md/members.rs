@@ -238,7 +238,8 @@ fn explain(error: &strict::Error, at: &str) -> Finding {
     if message.starts_with("unknown variant") {
         let (word, known) = quoted.split_first().map_or(("", [].as_slice()), |(word, known)| (*word, known));
         let told = format!("`{}` is not one of {}", shown(word), known.join(", "));
-        return Finding::error("member.value", place, told, suggestion(word, known));
+        let meant = nearest(word, known.iter().copied()).map(|meant| format!("did you mean `{meant}`?"));
+        return Finding::error("member.value", place, told, meant.unwrap_or_else(|| "choose one of them".to_owned()));
     }
     if let Some((found, expected)) =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))

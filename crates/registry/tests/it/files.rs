@@ -113,7 +113,7 @@ runner:
     TOOL.md:8: error[member.missing]: `url` is missing (at /runner)
       fix: add `url:`
     TOOL.md:10: error[member.value]: `FETCH` is not one of GET, HEAD, POST, PUT, PATCH, DELETE (at /runner/method)
-      fix: remove it; known here: GET, HEAD, POST, PUT, PATCH, DELETE
+      fix: choose one of them
     TOOL.md:11: error[member.unknown]: `urll` is not a known member (at /runner/urll)
       fix: did you mean `url`?
     "#);

@@ -162,8 +162,6 @@ fn definition(input_schema: Value, description: &str) -> Definition {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
-
     #[test]
     fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = tool_md::parse(&bytes);

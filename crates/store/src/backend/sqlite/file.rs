@@ -17,7 +17,7 @@ use crate::error::Error;
 const STATEMENTS_MAX: usize = 256;
 /// Pages in the write-ahead log at which the writer copies them into the database: 16 MiB. More of them at a time are
 /// fewer syncs, since a page that was changed often is copied once.
-const CHECKPOINT_PAGES: i64 = 1000;
+const CHECKPOINT_PAGES: i64 = 4096;
 /// What remains of the write-ahead log after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Page cache per connection, in SQLite's negative kibibytes.
