@@ -154,7 +154,7 @@ impl World {
             13 if number % 5000 == 13 => (Status::Pending, ApprovalStatus::Pending),
             _ => (Status::Completed, ApprovalStatus::NotRequired),
         };
-        let by_agent = number.is_multiple_of(10);
+        let by_agent = number.is_multiple_of(100);
         // One call in a hundred is of the rare tool, the rest of the two others.
         let tool = match number % 100 {
             99 => tools[2],

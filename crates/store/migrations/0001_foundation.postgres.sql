@@ -62,7 +62,8 @@ CREATE INDEX calls_tool ON calls (tenant_id, tool_id, id);
 CREATE INDEX calls_principal ON calls (tenant_id, principal, id);
 CREATE INDEX calls_root_run ON calls (tenant_id, root_run_id, id) WHERE root_run_id IS NOT NULL;
 CREATE INDEX calls_run ON calls (tenant_id, run_id, id) WHERE run_id IS NOT NULL;
-CREATE INDEX calls_agent ON calls (tenant_id, agent_id, status, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX calls_agent ON calls (tenant_id, agent_id, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX calls_agent_status ON calls (tenant_id, agent_id, status, id) WHERE agent_id IS NOT NULL AND status <> 'completed';
 CREATE INDEX calls_pending ON calls (tenant_id, id) WHERE approval_status = 'pending';
 CREATE INDEX calls_unfinished_or_failed ON calls (tenant_id, status, id) WHERE status <> 'completed';
 
@@ -202,26 +203,34 @@ SELECT make_partitions(current_date, 3);
 
 -- ── row-level security ───────────────────────────────────────────────────────────────────────────────────────────
 
--- The transaction says whose rows it is about: `*`, or a list of tenants.
-CREATE FUNCTION in_scope(tenant uuid) RETURNS boolean LANGUAGE sql STABLE AS $$
+-- The transaction says whose rows it is about: `*`, or a list of tenants; and whose eyes see calls: `*`, or one user.
+-- Policies call these inside a sub-select, so that they are computed once for a statement and not once for a row.
+CREATE FUNCTION every_tenant() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT current_setting('toolgate.tenants', true) = '*'
-        OR tenant = ANY (string_to_array(nullif(current_setting('toolgate.tenants', true), '*'), ',')::uuid[])
 $$;
 
--- Who may manage an agent: its owner, whoever manages agents in its workspace, an administrator.
-CREATE FUNCTION can_manage_agent(tenant uuid, agent uuid) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (
-        SELECT 1 FROM agents a
-        WHERE a.tenant_id = tenant AND a.id = agent
-          AND ('user:' || a.owner_id = current_setting('toolgate.viewer', true)
-            OR EXISTS (SELECT 1 FROM workspace_members m JOIN user_roles r ON r.tenant_id = m.tenant_id AND r.user_id = m.user_id
-                       WHERE m.tenant_id = tenant AND m.workspace_id = a.workspace_id AND r.role IN ('author', 'admin')
-                         AND 'user:' || m.user_id = current_setting('toolgate.viewer', true))))
+CREATE FUNCTION scope_tenants() RETURNS uuid[] LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN coalesce(current_setting('toolgate.tenants', true), '') IN ('', '*') THEN '{}'::uuid[]
+        ELSE string_to_array(current_setting('toolgate.tenants', true), ',')::uuid[] END
+$$;
+
+CREATE FUNCTION viewer() RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(current_setting('toolgate.viewer', true), '')
+$$;
+
+-- Whose calls a viewer sees besides their own: of agents they own, or manage in a workspace of theirs.
+CREATE FUNCTION managed_agents() RETURNS uuid[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(a.id), '{}') FROM agents a
+    WHERE 'user:' || a.owner_id = viewer()
+       OR EXISTS (SELECT 1 FROM workspace_members m JOIN user_roles r ON r.tenant_id = m.tenant_id AND r.user_id = m.user_id
+                  WHERE m.tenant_id = a.tenant_id AND m.workspace_id = a.workspace_id AND r.role IN ('author', 'admin')
+                    AND 'user:' || m.user_id = viewer())
 $$;
 
 DO $$
 DECLARE
     t text;
+    in_scope constant text := '((SELECT every_tenant()) OR tenant_id = ANY ((SELECT scope_tenants())::uuid[]))';
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'toolgate_app') THEN
         BEGIN
@@ -243,25 +252,22 @@ BEGIN
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO toolgate_app', t);
         IF t IN ('tools', 'tool_versions', 'schema_versions', 'tool_aliases', 'tool_groups') THEN
             -- Rows of the system tenant are global: everyone reads them, only the operator's scope writes them.
-            EXECUTE format('CREATE POLICY tenant_reads ON %I FOR SELECT USING (in_scope(tenant_id) OR tenant_id = %L)', t,
+            EXECUTE format('CREATE POLICY tenant_reads ON %I FOR SELECT USING (%s OR tenant_id = %L)', t, in_scope,
                 '00000000-0000-0000-0000-000000000000');
-            EXECUTE format('CREATE POLICY tenant_inserts ON %I FOR INSERT WITH CHECK (in_scope(tenant_id))', t);
-            EXECUTE format('CREATE POLICY tenant_updates ON %I FOR UPDATE USING (in_scope(tenant_id)) WITH CHECK (in_scope(tenant_id))', t);
-            EXECUTE format('CREATE POLICY tenant_deletes ON %I FOR DELETE USING (in_scope(tenant_id))', t);
+            EXECUTE format('CREATE POLICY tenant_inserts ON %I FOR INSERT WITH CHECK (%s)', t, in_scope);
+            EXECUTE format('CREATE POLICY tenant_updates ON %I FOR UPDATE USING (%s) WITH CHECK (%s)', t, in_scope, in_scope);
+            EXECUTE format('CREATE POLICY tenant_deletes ON %I FOR DELETE USING (%s)', t, in_scope);
         ELSIF t = 'calls' THEN
-            CREATE POLICY tenant_and_viewer ON calls
-                USING (in_scope(tenant_id) AND (current_setting('toolgate.viewer', true) = '*'
-                    OR principal = current_setting('toolgate.viewer', true)
-                    OR can_manage_agent(tenant_id, agent_id)))
-                WITH CHECK (in_scope(tenant_id));
+            EXECUTE format('CREATE POLICY tenant_and_viewer ON calls USING (%s AND ((SELECT viewer()) = %L
+                OR principal = (SELECT viewer()) OR agent_id = ANY ((SELECT managed_agents())::uuid[]))) WITH CHECK (%s)', in_scope, '*', in_scope);
         ELSE
-            EXECUTE format('CREATE POLICY tenant ON %I USING (in_scope(tenant_id)) WITH CHECK (in_scope(tenant_id))', t);
+            EXECUTE format('CREATE POLICY tenant ON %I USING (%s) WITH CHECK (%s)', t, in_scope, in_scope);
         END IF;
     END LOOP;
 
     ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
     ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
-    CREATE POLICY tenant ON tenants USING (in_scope(id)) WITH CHECK (in_scope(id));
+    EXECUTE format('CREATE POLICY tenant ON tenants USING (%s) WITH CHECK (%s)', replace(in_scope, 'tenant_id', 'id'), replace(in_scope, 'tenant_id', 'id'));
     GRANT SELECT, INSERT, UPDATE ON tenants TO toolgate_app;
     GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, server_keys, leases, counters TO toolgate_app;
     GRANT SELECT ON migrations TO toolgate_app;

@@ -60,7 +60,8 @@ CREATE INDEX calls_tool ON calls (tenant_id, tool_id, id);
 CREATE INDEX calls_principal ON calls (tenant_id, principal, id);
 CREATE INDEX calls_root_run ON calls (tenant_id, root_run_id, id) WHERE root_run_id IS NOT NULL;
 CREATE INDEX calls_run ON calls (tenant_id, run_id, id) WHERE run_id IS NOT NULL;
-CREATE INDEX calls_agent ON calls (tenant_id, agent_id, status, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX calls_agent ON calls (tenant_id, agent_id, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX calls_agent_status ON calls (tenant_id, agent_id, status, id) WHERE agent_id IS NOT NULL AND status <> 'completed';
 CREATE INDEX calls_pending ON calls (tenant_id, id) WHERE approval_status = 'pending';
 CREATE INDEX calls_unfinished_or_failed ON calls (tenant_id, status, id) WHERE status <> 'completed';
 

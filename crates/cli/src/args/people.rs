@@ -35,7 +35,7 @@ pub enum KeyCommand {
     /// Revoke a key at once
     Revoke {
         /// The key's name or id
-        key: String,
+        name: String,
     },
 }
 

@@ -25,8 +25,8 @@ pub async fn run(command: KeyCommand, client: &Client, output: &Output) -> Done 
             say_more(&keys, limit, output);
             Ok(done)
         }
-        KeyCommand::Revoke { key } => {
-            let revoked = client.delete(&["keys", &key]).await?;
+        KeyCommand::Revoke { name } => {
+            let revoked = client.delete(&["keys", &name]).await?;
             output.say(&revoked, &format!("Revoked key {}.", text_of(&revoked, "name")))
         }
     }

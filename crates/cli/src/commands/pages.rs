@@ -72,4 +72,20 @@ mod tests {
     fn the_words_of_the_command_line_are_well_formed() {
         Cli::command().debug_assert();
     }
+
+    /// clap takes an argument of a command for the global one of the same name, and its value for that one's.
+    #[test]
+    fn no_argument_has_the_name_of_a_global_one() {
+        fn check(command: &clap::Command, global: &[String]) {
+            for command in command.get_subcommands() {
+                let clash = command.get_arguments().find(|argument| global.contains(&argument.get_id().to_string()));
+                assert!(clash.is_none(), "{}: {clash:?}", command.get_name());
+                check(command, global);
+            }
+        }
+        let command = Cli::command();
+        let global: Vec<_> = command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+        assert!(global.contains(&"key".to_owned()));
+        check(&command, &global);
+    }
 }

@@ -55,6 +55,7 @@ pub async fn run(serve: Serve, session: &Session) -> Done {
         ended = &mut served => return ended.map(|()| Exit::Done).map_err(Failure::from),
         () = signals.next() => {}
     }
+    tracing::debug!("stopping");
     output.note("Stopping: open requests may finish. Once more stops at once.");
     let _ = tell.send(());
     tokio::select! {
@@ -85,6 +86,7 @@ impl Signals {
 
 fn announce(ready: &Ready, data: &Path, output: &Output) {
     let Ready { url, sign_in_url, key_file } = ready;
+    tracing::debug!(url, "ready");
     let value = json!({"url": url, "sign_in_url": sign_in_url, "key_file": key_file});
     // A reader that has gone away is no reason not to serve.
     let _ = output.show_line(&value, |_, paint| {

@@ -36,7 +36,7 @@ pub async fn versions(name: &str, client: &Client, output: &Output) -> Done {
     output.show(&versions, |versions, paint| {
         let mut table = Table::new(["VERSION", "STATE", "PUBLISHED", "BY", "DIGEST", "NOTE"]);
         for version in items_of(versions) {
-            let digest = text_of(version, "definition_digest").chars().take(19).collect();
+            let digest = text_of(version, "definition_digest").chars().take(12).collect();
             let note = [text_of(version, "message"), prefixed("until ", &text_of(version, "remove_by")), prefixed("use ", &text_of(version, "replaced_by"))];
             let note = note.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
             table.row([text_of(version, "version"), text_of(version, "state"), time_of(version, "created_at"), text_of(version, "published_by"), digest, note]);

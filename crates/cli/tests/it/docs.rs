@@ -6,6 +6,8 @@
 //! A block marked `console server` starts a server that runs until the document ends; the others meet it at the address
 //! that they name, 127.0.0.1:8787, wherever it really listens. A block marked `file=NAME` is a file of the session.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod matching;
 mod reference;
 mod script;
@@ -40,7 +42,11 @@ fn documents() -> Vec<String> {
     walk(&root.join("docs"), &mut found);
     found.extend(root.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()));
     let named = |path: PathBuf| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-    let mut names: Vec<String> = found.into_iter().map(named).filter(|name| name.ends_with(".md")).collect();
+    let mut names: Vec<String> = found
+        .into_iter()
+        .map(named)
+        .filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "md"))
+        .collect();
     names.sort();
     names
 }
@@ -91,7 +97,8 @@ sessions! {
 
 #[test]
 fn every_session_of_every_document_is_run() {
-    let with_sessions: Vec<String> = documents().into_iter().filter(|name| !Script::read(name, &text_of(name)).is_empty()).collect();
+    let with_sessions: Vec<String> =
+        documents().into_iter().filter(|name| !Script::read(name, &text_of(name)).is_empty()).collect();
     let listed: Vec<String> = SESSIONS.iter().map(|name| (*name).to_owned()).collect();
     let unlisted: Vec<_> = with_sessions.iter().filter(|name| !listed.contains(name)).collect();
     let silent: Vec<_> = listed.iter().filter(|name| !with_sessions.contains(name)).collect();

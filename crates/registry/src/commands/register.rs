@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 use toolgate_contracts::definition::{Origin, Visibility};
-use toolgate_contracts::{Caller, Definition, Fault, Permission, Runner, TenantId, ToolId, ToolRef};
+use toolgate_contracts::{Caller, Definition, Fault, FaultKind, Permission, Runner, TenantId, ToolId, ToolRef};
 use toolgate_store::Change;
 use toolgate_store::catalog::{self, Guarded, Lifecycle};
 use utoipa::ToSchema;
@@ -15,6 +15,9 @@ use crate::floor::{Floor, Known};
 use crate::lint;
 use crate::snapshot::{Snapshot, TenantRegistry, TenantTool};
 use crate::tool_md::{self, Authored};
+
+/// Replicas that start together race to publish the tools they ship; each race has a winner.
+const PUBLISH_TRIES: u32 = 8;
 
 /// A definition as it arrives.
 #[derive(Clone, Debug)]
@@ -121,13 +124,24 @@ impl Registry {
     /// Brings the tools compiled into the program into the system tenant. A new version is published; a published one
     /// never changes, so a definition that changed without a new version is reported and not taken.
     pub async fn publish_code_tools(&self, tools: &[CodeTool]) -> Result<(), Fault> {
+        for _ in 0..PUBLISH_TRIES {
+            match self.publish_missing(tools).await {
+                // Another replica, starting at the same moment, was first.
+                Err(fault) if fault.kind() == FaultKind::Conflict => self.refresh().await?,
+                published => return published,
+            }
+        }
+        self.publish_missing(tools).await
+    }
+
+    async fn publish_missing(&self, tools: &[CodeTool]) -> Result<(), Fault> {
         let snapshot = self.snapshot();
         let mut change = Change::new(TenantId::SYSTEM);
         for CodeTool { file, text } in tools {
-            let authored = tool_md::parse(text).map_err(|findings| {
-                Fault::internal(format!("{file}: {}", findings.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("; ")))
+            let Authored { definition, .. } = tool_md::parse(text).map_err(|findings| {
+                let messages: Vec<_> = findings.iter().map(|finding| finding.message.as_str()).collect();
+                Fault::internal(format!("{file}: {}", messages.join("; ")))
             })?;
-            let definition = authored.definition;
             let version = definition.version.clone().ok_or_else(|| Fault::internal(format!("{file}: no version")))?;
             let existing = snapshot.tenant(TenantId::SYSTEM)?.find(&definition.name, "").map(|(tool, _)| tool);
             match existing.and_then(|tool| tool.tool.version(&version)) {

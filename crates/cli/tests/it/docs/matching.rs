@@ -30,7 +30,9 @@ fn follow(shown: &[String], printed: &[String], at: usize, farthest: &mut usize)
     match shown.get(at).map(String::as_str) {
         None => printed.is_empty(),
         Some("…") => (0..=printed.len()).any(|skipped| follow(shown, &printed[skipped..], at + 1, farthest)),
-        Some(line) => printed.first().is_some_and(|first| fits(line, first)) && follow(shown, &printed[1..], at + 1, farthest),
+        Some(line) => {
+            printed.first().is_some_and(|first| fits(line, first)) && follow(shown, &printed[1..], at + 1, farthest)
+        }
     }
 }
 

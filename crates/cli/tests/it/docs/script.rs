@@ -39,7 +39,7 @@ impl Script {
             let block: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| *line != fence).collect();
             let info: Vec<&str> = line[fence.len()..].split_whitespace().collect();
             if let Some(path) = info.iter().find_map(|word| word.strip_prefix("file=")) {
-                let text: String = block.iter().map(|(_, line)| format!("{line}\n")).collect();
+                let text: String = block.iter().flat_map(|(_, line)| [*line, "\n"]).collect();
                 steps.push(Step::File { line: number, path: path.to_owned(), text });
             }
             match info.as_slice() {
@@ -68,7 +68,9 @@ fn commands(document: &str, block: &[(usize, &str)]) -> Vec<Command> {
     let mut goes_on = false;
     for (line, text) in block {
         match (text.strip_prefix("$ "), commands.last_mut()) {
-            (Some(typed), _) => commands.push(Command { line: *line, text: typed.to_owned(), shown: Vec::new(), exit: 0 }),
+            (Some(typed), _) => {
+                commands.push(Command { line: *line, text: typed.to_owned(), shown: Vec::new(), exit: 0 });
+            }
             (None, Some(command)) if goes_on => {
                 command.text.push('\n');
                 command.text.push_str(text);
@@ -83,7 +85,8 @@ fn commands(document: &str, block: &[(usize, &str)]) -> Vec<Command> {
     }
     for command in &mut commands {
         if let Some((_, code)) = command.text.rsplit_once("# exit ") {
-            command.exit = code.trim().parse().unwrap_or_else(|_| panic!("{document}:{}: `# exit` needs a number", command.line));
+            command.exit =
+                code.trim().parse().unwrap_or_else(|_| panic!("{document}:{}: `# exit` needs a number", command.line));
         }
     }
     commands
@@ -91,9 +94,17 @@ fn commands(document: &str, block: &[(usize, &str)]) -> Vec<Command> {
 
 #[test]
 fn a_document_is_read_as_files_and_commands() {
-    let script = Script::read("x", "# T\n```yaml file=a/TOOL.md\nname: a\n```\n\n```console\n$ one \\\n  more  # exit 2\nsaid\n$ two\n```\n```sh\nnot run\n```\n");
-    let [Step::File { path, text, .. }, Step::Command(one), Step::Command(two)] = script.steps.as_slice() else { panic!() };
+    let script = Script::read(
+        "x",
+        "# T\n```yaml file=a/TOOL.md\nname: a\n```\n\n```console\n$ one \\\n  more  # exit 2\nsaid\n$ two\n```\n```sh\nnot run\n```\n",
+    );
+    let [Step::File { path, text, .. }, Step::Command(one), Step::Command(two)] = script.steps.as_slice() else {
+        panic!()
+    };
     assert_eq!((path.as_str(), text.as_str()), ("a/TOOL.md", "name: a\n"));
-    assert_eq!((one.text.as_str(), one.exit, one.shown.as_slice()), ("one \\\n  more  # exit 2", 2, &["said".to_owned()][..]));
+    assert_eq!(
+        (one.text.as_str(), one.exit, one.shown.as_slice()),
+        ("one \\\n  more  # exit 2", 2, &["said".to_owned()][..])
+    );
     assert_eq!((two.line, two.exit, two.shown.len()), (10, 0, 0));
 }

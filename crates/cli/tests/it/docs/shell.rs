@@ -1,6 +1,9 @@
 //! The session in which a document's commands run: its own data folder, its own working folder, its own servers.
 
-#![expect(clippy::disallowed_methods, reason = "a test starts the program as a person would, and asks where programs are")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts the program as a person would, and asks where programs are"
+)]
 
 use std::fs::File;
 use std::io;
@@ -13,7 +16,7 @@ use tempfile::TempDir;
 use super::matching::compare;
 use super::script::{Command, Script, Step};
 
-const COMMAND_MAX: Duration = Duration::from_secs(120);
+const COMMAND_MAX: Duration = Duration::from_mins(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The address that documents name.
 const ADDRESS: &str = "127.0.0.1:8787";
@@ -56,7 +59,8 @@ impl Shell {
         match step {
             Step::File { path, text, .. } => {
                 let path = self.folder.path().join(path);
-                std::fs::create_dir_all(path.parent().unwrap_or(self.folder.path())).map_err(|error| error.to_string())?;
+                std::fs::create_dir_all(path.parent().unwrap_or(self.folder.path()))
+                    .map_err(|error| error.to_string())?;
                 std::fs::write(path, text).map_err(|error| error.to_string())
             }
             Step::Command(command) if command.text.starts_with("export ") => self.export(&command.text),
@@ -142,7 +146,8 @@ impl Shell {
         loop {
             let printed = read(&log);
             let address = address(&printed);
-            let documented = address.as_ref().map_or_else(|| printed.clone(), |real| printed.replace(real.as_str(), ADDRESS));
+            let documented =
+                address.as_ref().map_or_else(|| printed.clone(), |real| printed.replace(real.as_str(), ADDRESS));
             let ready = compare(&command.shown, &documented);
             if let (Ok(()), Some(address)) = (&ready, address) {
                 self.server = Some(Server { process, log, address });
@@ -167,7 +172,11 @@ impl Shell {
         let begun = Instant::now();
         while begun.elapsed() < COMMAND_MAX {
             if let Some(status) = server.process.try_wait().map_err(|error| error.to_string())? {
-                return if status.success() { Ok(()) } else { Err(format!("the server ended with {status}\n{}", read(&server.log))) };
+                return if status.success() {
+                    Ok(())
+                } else {
+                    Err(format!("the server ended with {status}\n{}", read(&server.log)))
+                };
             }
             std::thread::sleep(LOOK_AGAIN);
         }

@@ -1,0 +1,295 @@
+//! Every command once, on a data folder and against a server, with `--json`: one value, the same exit status.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::program::{Home, both};
+
+const GREET: &str = "---
+name: formatGreeting
+version: 1.0.0
+title: Greeting
+description: >-
+  Makes a greeting out of a name. Use it when a letter begins. Do not use it for names of companies.
+category: communication
+tags: [letter]
+input_schema:
+  type: object
+  additionalProperties: false
+  required: [name]
+  properties:
+    name:
+      type: string
+      description: Whom to greet.
+      maxLength: 100
+output_schema:
+  type: object
+  additionalProperties: false
+  required: [text]
+  properties:
+    text:
+      type: string
+      description: The greeting.
+runner:
+  kind: expression
+  cel: '{\"text\": \"Dear \" + input.name}'
+---
+
+Greets.
+";
+
+/// A home with a tool, an agent and a profile, and all commands that were used in it.
+struct Tour<'a> {
+    home: &'a Home,
+    used: BTreeSet<String>,
+    known: Vec<String>,
+}
+
+impl Tour<'_> {
+    #[track_caller]
+    fn run(&mut self, arguments: &[&str], expected: i32) -> Value {
+        let with_json: Vec<_> = arguments.iter().copied().chain(["--json"]).collect();
+        let ran = self.home.run(&with_json);
+        assert_eq!(ran.code, expected, "{arguments:?}: {}{}", ran.stdout, ran.stderr);
+        let words = arguments.join(" ");
+        let path = self.known.iter().filter(|path| words == **path || words.starts_with(&format!("{path} "))).max_by_key(|path| path.len());
+        self.used.insert(path.unwrap_or_else(|| panic!("{arguments:?} is no command")).clone());
+        let value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error} in {:?}", ran.stdout));
+        assert_eq!(ran.stdout.lines().count(), 1, "{arguments:?}: one line where no person looks");
+        value
+    }
+
+    #[track_caller]
+    fn ok(&mut self, arguments: &[&str]) -> Value {
+        self.run(arguments, 0)
+    }
+}
+
+#[test]
+fn every_command_works_on_a_data_folder_and_against_a_server() {
+    both(|home| {
+        let known: Vec<String> = home.ok(&["commands"]).lines().map(str::to_owned).collect();
+        let mut tour = Tour { home, used: BTreeSet::new(), known };
+        begin(&mut tour);
+        tools(&mut tour);
+        agents(&mut tour);
+        people(&mut tour);
+        database(&mut tour);
+        pages(&mut tour);
+        let missed: Vec<_> = tour.known.iter().filter(|path| !tour.used.contains(*path) && *path != "serve").collect();
+        assert!(missed.is_empty(), "never used: {missed:?}");
+    });
+}
+
+fn begin(tour: &mut Tour) {
+    assert_eq!(tour.ok(&["init"])["tenant"], "default");
+    assert_eq!(tour.ok(&["init"])["tenant"], "default", "a second time changes nothing");
+    let checks = tour.ok(&["doctor"]);
+    assert!(checks["checks"].as_array().unwrap().iter().all(|check| check["ok"] == true), "{checks}");
+    assert_eq!(tour.ok(&["whoami"])["tenant"], "default");
+    assert_eq!(tour.ok(&["config", "show"])["durability"]["value"], "auto");
+    assert_eq!(tour.ok(&["config", "check"])["ok"], true);
+}
+
+fn tools(tour: &mut Tour) {
+    let file = tour.home.write("greet/TOOL.md", GREET);
+    let tested = tour.ok(&["tool", "test", &file]);
+    assert_eq!(tested["files"][0]["ok"], true, "{tested}");
+
+    let planned = tour.ok(&["tool", "register", "--file", &file]);
+    assert_eq!((&planned["action"], &planned["applied"]), (&json!("create"), &json!(false)));
+    tour.run(&["tool", "show", "formatGreeting"], 1);
+    assert_eq!(tour.ok(&["tool", "register", "--file", &file, "--apply"])["applied"], true);
+    assert_eq!(tour.ok(&["tool", "register", "--file", &file, "--apply"])["action"], "unchanged");
+    assert_eq!(tour.ok(&["tool", "show", "formatGreeting@1.0.0"])["name"], "formatGreeting");
+    assert_eq!(tour.ok(&["tool", "show", "format_greeting", "--as", "openai"])["function"]["name"], "formatGreeting");
+
+    tour.home.write("greet/TOOL.md", &GREET.replace("version: 1.0.0\n", "").replace("maxLength: 100", "maxLength: 200"));
+    let planned = tour.ok(&["tool", "register", "--file", &file]);
+    assert_eq!((&planned["version"], &planned["difference"]["class"]), (&json!("1.1.0"), &json!("widening")), "{planned}");
+    tour.ok(&["tool", "register", "--file", &file, "--apply"]);
+    assert_eq!(names(&tour.ok(&["tool", "versions", "formatGreeting"]), "version"), ["1.1.0", "1.0.0"]);
+    let diff = tour.ok(&["tool", "diff", "formatGreeting", "--from", "1.0.0", "--to", "1.1.0"]);
+    assert_eq!(diff["class"], "widening");
+
+    assert!(names(&tour.ok(&["tool", "list", "--category", "communication"]), "name").contains(&"formatGreeting".to_owned()));
+    assert_eq!(names(&tour.ok(&["search", "greeting for a letter"]), "name")[0], "formatGreeting");
+    assert_eq!(tour.ok(&["tool", "search", "greting"])["items"][0]["kind"], "tool");
+    let categories = tour.ok(&["tool", "categories"]);
+    assert_eq!(categories["items"].as_array().unwrap().iter().filter(|category| category["built_in"] == true).count(), 13);
+
+    tour.ok(&["tool", "disable", "calculator"]);
+    assert!(!names(&tour.ok(&["tool", "list"]), "name").contains(&"calculator".to_owned()));
+    assert!(names(&tour.ok(&["tool", "list", "--all"]), "name").contains(&"calculator".to_owned()));
+    assert_eq!(tour.ok(&["tool", "enable", "calculator"])["enabled"], true);
+    assert_eq!(tour.ok(&["tool", "disable", "echo", "--everyone"])["enabled"], false);
+    assert_eq!(tour.ok(&["tool", "enable", "echo", "--global"])["enabled"], true);
+    let deprecated = tour.ok(&["tool", "deprecate", "formatGreeting", "--message", "old", "--remove-by", "2030-01-01", "--replaced-by", "echo"]);
+    assert_eq!((&deprecated["state"], &deprecated["message"]), (&json!("deprecated"), &json!("old")));
+    assert_eq!(tour.ok(&["tool", "block", "formatGreeting@1.0.0"])["state"], "blocked");
+    assert_eq!(tour.ok(&["tool", "activate", "formatGreeting"])["state"], "active");
+    let overridden = tour.ok(&["tool", "override", "set", "calculator", "title=Sums", "risk=critical", "timeout_ms=1000"]);
+    assert_eq!((&overridden["title"], &overridden["risk"], &overridden["timeout_ms"]), (&json!("Sums"), &json!("critical"), &json!(1000)));
+    assert_eq!(tour.ok(&["tool", "override", "clear", "calculator"])["risk"], "safe");
+}
+
+fn agents(tour: &mut Tour) {
+    let profile = tour.home.write("careful.yaml", "name: careful\nrequires_approval: true\ndeny_tools: [echo]\n");
+    assert_eq!(tour.ok(&["profile", "set", "--file", &profile])["revision"], 1);
+    assert_eq!(tour.ok(&["profile", "set", "--file", &profile])["revision"], 2);
+    assert_eq!(names(&tour.ok(&["profile", "list"]), "name"), ["careful"]);
+    assert_eq!(names(&tour.ok(&["tool", "list", "--profiles"]), "name"), ["careful"]);
+    assert_eq!(tour.ok(&["profile", "show", "careful"])["requires_approval"], true);
+
+    tour.ok(&["agent", "create", "--name", "billing", "--model", "openai/gpt-5", "--toolset", "assigned", "--instructions", "Be brief."]);
+    let file = tour.home.write("agent.json", r#"{"name": "other", "toolGroups": ["web"]}"#);
+    tour.ok(&["agent", "create", "--file", &file, "--title", "Other"]);
+    assert_eq!(names(&tour.ok(&["agent", "list"]), "name"), ["billing", "other"]);
+    let updated = tour.ok(&["agent", "update", "billing", "--title", "Billing", "--profile", "careful"]);
+    assert_eq!((&updated["title"], &updated["instructions"], &updated["toolset"]), (&json!("Billing"), &json!("Be brief."), &json!("assigned")));
+
+    tour.ok(&["tool", "assign", "--tool", "formatGreeting", "--agent", "billing"]);
+    assert_eq!(names(&tour.ok(&["tool", "list", "--assignments", "--agent", "billing"]), "tool"), ["formatGreeting"]);
+    assert_eq!(names(&tour.ok(&["tool", "list", "--agent", "billing"]), "name"), ["formatGreeting"]);
+    let shown = tour.ok(&["agent", "show", "billing", "--tools"]);
+    assert_eq!(shown["tools"].as_array().unwrap().len(), 1, "{shown}");
+    let why = tour.ok(&["agent", "show", "billing", "--tools", "--why"]);
+    assert!(why["tools"].as_array().unwrap().iter().any(|tool| tool["has"] == false && tool["why"].as_str().is_some()), "{why}");
+    tour.ok(&["agent", "freeze", "billing"]);
+    assert!(names(&tour.ok(&["tool", "list", "--agent", "billing"]), "name").is_empty());
+    assert_eq!(tour.ok(&["agent", "unfreeze", "billing"])["state"], "active");
+    tour.run(&["tool", "delete", "formatGreeting"], 1);
+    tour.ok(&["tool", "revoke", "--tool", "formatGreeting", "--agent", "billing"]);
+    tour.run(&["tool", "revoke", "--tool", "formatGreeting", "--agent", "billing"], 1);
+    tour.run(&["profile", "delete", "careful"], 1);
+    tour.ok(&["agent", "delete", "billing"]);
+    tour.ok(&["profile", "delete", "careful"]);
+    tour.ok(&["tool", "delete", "formatGreeting"]);
+    tour.run(&["agent", "show", "billing"], 1);
+}
+
+fn people(tour: &mut Tour) {
+    let made = tour.ok(&["key", "create", "ci", "--scope", "tools:execute", "--agent", "other", "--days", "3"]);
+    assert!(made["secret"].as_str().unwrap().starts_with("tg_"), "{made}");
+    assert!(names(&tour.ok(&["key", "list"]), "name").contains(&"ci".to_owned()));
+    assert_eq!(tour.ok(&["key", "revoke", "ci"])["name"], "ci");
+    tour.run(&["key", "revoke", "ci"], 1);
+
+    tour.ok(&["tenant", "create", "acme", "--name", "Acme", "--currency", "EUR"]);
+    tour.run(&["tenant", "create", "acme"], 1);
+    assert!(names(&tour.ok(&["tenant", "list"]), "slug").contains(&"acme".to_owned()));
+    assert_eq!(tour.ok(&["tenant", "set", "--open-write", "on"])["open_write"], true);
+    assert_eq!(tour.ok(&["tenant", "set", "--open-write", "off"])["open_write"], false);
+
+    tour.ok(&["workspace", "create", "lab", "--name", "Laboratory"]);
+    assert_eq!(names(&tour.ok(&["workspace", "list"]), "slug"), ["lab", "main"]);
+    tour.ok(&["user", "create", "Ada", "--email", "ada@example.com", "--role", "author", "--workspace", "lab"]);
+    assert_eq!(tour.ok(&["user", "create", "deployer", "--service"])["roles"], json!(["service"]));
+    assert!(names(&tour.ok(&["user", "list"]), "name").contains(&"Ada".to_owned()));
+    let ada = tour.ok(&["user", "show", "ada@example.com"]);
+    assert_eq!((&ada["roles"], &ada["workspaces"]), (&json!(["author"]), &json!(["lab"])));
+    assert_eq!(tour.ok(&["user", "set", "Ada", "--role", "viewer", "--role", "approver"])["roles"].as_array().unwrap().len(), 2);
+    assert_eq!(tour.ok(&["user", "set", "Ada", "--disable"])["disabled"], true);
+    tour.run(&["user", "sign-in-link", "Ada"], 1);
+    assert_eq!(tour.ok(&["user", "set", "Ada", "--enable"])["disabled"], false);
+    let link = tour.ok(&["user", "sign-in-link", "Ada"]);
+    assert!(link["url"].as_str().unwrap().contains("/#sign-in="), "{link}");
+    assert_eq!(tour.ok(&["person", "erase", "Ada"])["applied"], false);
+    assert_eq!(tour.ok(&["person", "erase", "Ada", "--apply"])["applied"], true);
+}
+
+fn database(tour: &mut Tour) {
+    let status = tour.ok(&["db", "status"]);
+    assert_eq!(status["applied"], status["known"]);
+    let migrated = tour.ok(&["db", "migrate"]);
+    assert_eq!(migrated["from"], migrated["to"]);
+    assert_eq!(tour.ok(&["retention", "--older-than-days", "30"])["applied"], false);
+    assert_eq!(tour.ok(&["retention", "--older-than-days", "30", "--apply"])["applied"], true);
+    let file = tour.home.path().join("copy.db").display().to_string();
+    if tour.home.is_local() {
+        assert_eq!(tour.ok(&["db", "backup", &file])["file"], json!(file));
+        tour.run(&["db", "backup", &file], 1);
+        assert!(tour.ok(&["db", "restore", &file])["kept"].is_string());
+    } else {
+        tour.run(&["db", "backup", &file], 2);
+        let written = tour.ok(&["db", "backup", "copy.db"]);
+        assert!(written["file"].as_str().unwrap().ends_with("/backups/copy.db"), "{written}");
+        tour.run(&["db", "backup", "copy.db"], 1);
+        tour.run(&["db", "restore", &file], 2);
+    }
+}
+
+fn pages(tour: &mut Tour) {
+    assert!(tour.ok(&["completions", "bash"])["script"].as_str().unwrap().contains("complete "));
+    assert!(tour.ok(&["man"])["page"].as_str().unwrap().contains(".TH toolgate"));
+}
+
+fn names(page: &Value, member: &str) -> Vec<String> {
+    let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}"));
+    items.iter().map(|item| item[member].as_str().unwrap_or_else(|| panic!("{item}")).to_owned()).collect()
+}
+
+#[test]
+fn a_list_follows_its_pages_and_says_when_there_is_more() {
+    both(|home| {
+        let all = names(&home.json(&["tool", "list"]), "name");
+        let two = home.run(&["tool", "list", "--limit", "2", "--json"]);
+        let page: Value = serde_json::from_str(&two.stdout).unwrap();
+        assert_eq!(names(&page, "name"), all[..2]);
+        assert!(page["next_cursor"].is_string());
+        assert!(two.stderr.contains("There are more than these 2"), "{}", two.stderr);
+        // More than one page of the API.
+        let users: Vec<String> = (0..3).map(|n| format!("user-{n}")).collect();
+        for user in &users {
+            home.ok(&["user", "create", user]);
+        }
+        let listed = names(&home.json(&["user", "list", "--limit", "600"]), "name");
+        assert!(users.iter().all(|user| listed.contains(user)), "{listed:?}");
+    });
+}
+
+#[test]
+fn a_namespace_alone_lists_its_functions() {
+    both(|home| {
+        for function in ["lint_code", "run_script"] {
+            let text = GREET.replace("name: formatGreeting", &format!("name: monorepo_cli.{function}"));
+            let file = home.write(&format!("{function}/TOOL.md"), &text);
+            home.ok(&["tool", "register", "--file", &file, "--apply"]);
+        }
+        assert_eq!(names(&home.json(&["tool", "show", "monorepo_cli"]), "name"), ["monorepo_cli.lint_code", "monorepo_cli.run_script"]);
+        assert_eq!(home.json(&["tool", "show", "monorepo_cli.run_script"])["wire_name"], "monorepo_cli__run_script");
+        assert!(home.fails(&["tool", "show", "monorepo"]).ends_with("exit 1"));
+    });
+}
+
+#[test]
+fn a_folder_of_tools_is_registered_in_an_order_that_works() {
+    both(|home| {
+        let step = |name: &str, tool: &str| {
+            let runner = format!("runner:\n  kind: composition\n  steps:\n    - id: one\n      tool: {tool}\n---");
+            let (front, _) = GREET.split_once("runner:").unwrap();
+            home.write(&format!("tools/{name}/TOOL.md"), &format!("{}{runner}\n", front.replace("formatGreeting", name)));
+        };
+        step("aFirst", "bSecond");
+        step("bSecond", "calculator");
+        let folder = home.path().join("tools").display().to_string();
+        let registered = home.json(&["tool", "register", "--file", &folder, "--apply"]);
+        assert_eq!(names(&registered, "name"), ["aFirst", "bSecond"], "{registered}");
+        assert_eq!(registered["refused"], json!([]));
+    });
+}
+
+#[test]
+fn an_agent_can_be_shown_edited_and_sent_back() {
+    both(|home| {
+        home.ok(&["agent", "create", "--name", "a", "--instructions", "One."]);
+        let shown = home.ok(&["agent", "show", "a", "--tools", "--json"]);
+        let ran = home.run_with_input(&["agent", "update", "a", "--file", "-", "--json"], &shown.replace("One.", "Two."));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let agent = home.json(&["agent", "show", "a"]);
+        assert_eq!((&agent["instructions"], &agent["revision"]), (&json!("Two."), &json!(2)));
+        let renamed = home.run_with_input(&["agent", "update", "a", "--file", "-"], "name: b\n");
+        assert_eq!(renamed.code, 2, "{}", renamed.stderr);
+    });
+}

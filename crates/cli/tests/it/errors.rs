@@ -1,0 +1,257 @@
+//! What people read when something is wrong, word by word.
+
+use insta::{allow_duplicates, assert_snapshot};
+use serde_json::Value;
+
+use crate::program::{Home, Server, both};
+
+#[test]
+fn errors_say_what_where_and_what_to_do() {
+    both(|home| {
+        let commands: [&[&str]; 8] = [
+            &["tool", "show", "mail-send"],
+            &["agent", "create", "--name", "Not A Name"],
+            &["tool", "override", "set", "calculator", "risk"],
+            &["tool", "override", "set", "calculator", "rsik=critical"],
+            &["key", "create", "k", "--scope", "No.Such"],
+            &["user", "set", "admin"],
+            &["agent", "create", "--file", "gone.yaml"],
+            &["tool", "show", ".."],
+        ];
+        let session: Vec<_> = commands.iter().map(|words| format!("$ toolgate {}\n{}", words.join(" "), home.fails(words))).collect();
+        allow_duplicates! {
+            assert_snapshot!(session.join("\n"), @r"
+            $ toolgate tool show mail-send
+            error: no tool `mail-send`
+              hint: list what there is with `toolgate tool list`
+            exit 1
+            $ toolgate agent create --name Not A Name
+            error: `Not A Name` is not a short name: use 1 to 63 lower-case letters, digits and `-`, not beginning with `-`
+              at /name
+              hint: correct the request and send it again; nothing was changed
+            exit 2
+            $ toolgate tool override set calculator risk
+            error: `risk` is not KEY=VALUE
+              hint: write for example risk=critical
+            exit 2
+            $ toolgate tool override set calculator rsik=critical
+            error: unknown field `rsik`, expected one of `name`, `title`, `requires_approval`, `permission_policy`, `risk`, `hitl`, `visibility`, `required_permission`, `timeout_ms`, `max_output_bytes`, `hosts`
+              at /rsik
+              hint: correct the request and send it again; nothing was changed
+            exit 2
+            $ toolgate key create k --scope No.Such
+            error: `No.Such` is not a permission: write lower-case words joined by dots, as in `tools.read`
+              at /scopes
+              hint: give permissions, roles or tools:execute
+            exit 2
+            $ toolgate user set admin
+            error: nothing to change
+              hint: give --role, --workspace, --disable or --enable
+            exit 2
+            $ toolgate agent create --file gone.yaml
+            error: cannot read gone.yaml: there is no such file
+              hint: check the path and its mode
+            exit 2
+            $ toolgate tool show ..
+            error: `..` is not a name
+              hint: name what you mean
+            exit 2
+            ");
+        }
+    });
+}
+
+#[test]
+fn a_refused_definition_is_told_line_by_line() {
+    both(|home| {
+        let text = "---\nname: sendIt\ndescription: Sends it. Use it to send. Do not use it to read.\negress_class: none\n\
+                    input_schema: {type: object}\nrunner: {kind: external}\ntitel: Send\n---\n";
+        let file = home.write("TOOL.md", text);
+        allow_duplicates! {
+            assert_snapshot!(home.fails(&["tool", "register", "--file", &file, "--apply"]), @r"
+            [home]/TOOL.md:7: error[member.unknown]: `titel` is not a known member (at /titel)
+              fix: did you mean `title`?
+            error: [home]/TOOL.md is refused; nothing was written
+            exit 1
+            ");
+        }
+        home.write("TOOL.md", &text.replace("titel: Send\n", ""));
+        let printed = home.fails(&["tool", "register", "--file", &file, "--apply"]);
+        assert!(printed.contains("TOOL.md:4: error[floor.class]:"), "{printed}");
+        assert!(printed.ends_with("is refused; nothing was written\nexit 1"), "{printed}");
+    });
+}
+
+#[test]
+fn mistyped_words_are_suggested() {
+    let home = Home::new();
+    assert_snapshot!(home.fails(&["tol", "list"]), @r"
+    error: unrecognized subcommand 'tol'
+
+      tip: a similar subcommand exists: 'tool'
+
+    Usage: toolgate [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    exit 2
+    ");
+    assert_snapshot!(home.fails(&["tool", "list", "--risk", "crit"]), @r"
+    error: invalid value 'crit' for '--risk <RISK>'
+      [possible values: safe, sensitive, critical]
+
+      tip: a similar value exists: 'critical'
+
+    For more information, try '--help'.
+    exit 2
+    ");
+    assert_snapshot!(home.fails(&["tool", "list", "--assignments", "--profiles"]), @r"
+    error: the argument '--assignments' cannot be used with '--profiles'
+
+    Usage: toolgate tool list --assignments --data <DIR>
+
+    For more information, try '--help'.
+    exit 2
+    ");
+}
+
+#[test]
+fn with_json_an_error_is_one_object_on_standard_output_and_the_same_words_on_standard_error() {
+    both(|home| {
+        let cases: [(&[&str], i32, u64); 4] = [
+            (&["tool", "show", "mail-send", "--json"], 1, 404),
+            (&["agent", "create", "--name", "Not A Name", "--json"], 2, 400),
+            (&["tool", "lst", "--json"], 2, 400),
+            (&["user", "set", "admin", "--json"], 2, 400),
+        ];
+        for (arguments, code, status) in cases {
+            let ran = home.run(arguments);
+            assert_eq!(ran.code, code, "{arguments:?}");
+            let problem: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error} in {}", ran.stdout));
+            assert_eq!(problem["status"], status, "{problem}");
+            assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_or_does_not_know_us() {
+    let home = Home::new();
+    let server = Server::start(&home, &[]);
+    let at = |url: &str, more: &[&str]| {
+        let arguments: Vec<_> = ["--server", url].iter().chain(more).copied().collect();
+        let ran = crate::program::finish(home.bare(&arguments).spawn().unwrap());
+        format!("{}exit {}", home.redact(&ran.stderr), ran.code)
+    };
+    assert_snapshot!(at("http://127.0.0.1:1", &["--key", "tg_x", "whoami"]), @r"
+    error: cannot reach http://127.0.0.1:1: Connection refused (os error 111)
+      hint: check that the server runs there and that the address is right
+    exit 4
+    ");
+    assert_snapshot!(at("127.0.0.1:8787", &["--key", "tg_x", "whoami"]), @r"
+    error: `[address]` is not a server's address: it begins with neither https:// nor http://
+      hint: write it as https://tools.example.com or http://[address]
+    exit 2
+    ");
+    assert_snapshot!(at(&server.url, &["whoami"]), @r"
+    error: a server needs a key
+      hint: give it with --key-file or TOOLGATE_KEY; make one on the server's machine with `toolgate key create NAME`
+    exit 2
+    ");
+    assert_snapshot!(at(&server.url, &["--key", "tg_x", "whoami"]), @r"
+    error: the key is unknown, revoked or expired
+      hint: send `Authorization: Bearer KEY` (make a key with `toolgate key create`), or sign in with a link from `toolgate user sign-in-link`
+    exit 5
+    ");
+    assert_snapshot!(at(&server.url, &["--key-file", "gone", "whoami"]), @r"
+    error: cannot read gone: there is no such file
+      hint: check the path and its mode
+    exit 2
+    ");
+    assert_snapshot!(at(&server.url, &["--data", "d", "--key", "k", "whoami"]), @r"
+    error: --data and --server name two places
+      hint: give one of them
+    exit 2
+    ");
+    assert_snapshot!(at(&server.url, &["--key", "k", "serve"]), @r"
+    error: serving works on a data folder, not on a server elsewhere
+      hint: run it on the server's machine, with --data
+    exit 2
+    ");
+    // A page that is no API of ours.
+    let key = server.key_file.display().to_string();
+    assert_snapshot!(at(&format!("{}/mark.svg", server.url), &["--key-file", &key, "whoami"]), @r"
+    error: the answer (status 404) does not come from Toolgate
+      hint: check the address: it must be a Toolgate server's, without a path
+    exit 4
+    ");
+
+    // A key that may not.
+    let secret = home.ok(&["key", "create", "small", "--scope", "agents.read"]);
+    assert_snapshot!(at(&server.url, &["--key", secret.trim(), "tool", "list"]), @r"
+    error: this needs the permission `tools.read`, which admin does not have
+      hint: ask an administrator for a role that has it, or use a key with that scope
+    exit 5
+    ");
+    assert_snapshot!(at(&server.url, &["--key", secret.trim(), "--tenant", "acme", "agent", "list"]), @r"
+    error: no tenant `acme`
+      hint: list what there is with `toolgate tenant list`
+    exit 1
+    ");
+}
+
+#[test]
+fn a_wrong_configuration_is_told_with_every_problem() {
+    let mut home = Home::new();
+    home.write("data/toolgate.yaml", "listne: 127.0.0.1:1\ndurability: fast\n");
+    assert_snapshot!(home.fails(&["tool", "list"]), @r"
+    error: [home]/data/toolgate.yaml: unknown key `listne`; did you mean `listen`?
+           [home]/data/toolgate.yaml: `durability`: `fast` is not one of auto, power
+      hint: correct the configuration; `toolgate config check` tests it
+    exit 2
+    ");
+    assert_snapshot!(home.fails(&["config", "check"]), @r"
+    error: [home]/data/toolgate.yaml: unknown key `listne`; did you mean `listen`?
+           [home]/data/toolgate.yaml: `durability`: `fast` is not one of auto, power
+      hint: correct the configuration; `toolgate config check` tests it
+    exit 2
+    ");
+    let other = home.write("other.yaml", "log: [");
+    let printed = home.fails(&["config", "check", "--file", &other]);
+    assert!(printed.contains("other.yaml: not valid YAML") && printed.ends_with("exit 2"), "{printed}");
+    assert!(home.fails(&["config", "check", "--file", "gone.yaml"]).ends_with("exit 2"));
+
+    std::fs::remove_file(home.path().join("data/toolgate.yaml")).unwrap();
+    home.set("TOOLGATE_DATABSE", "postgres://x");
+    assert_snapshot!(home.fails(&["tool", "list"]), @r"
+    error: environment variable TOOLGATE_DATABSE: unknown key `databse`; did you mean `database`?
+      hint: correct the configuration; `toolgate config check` tests it
+    exit 2
+    ");
+}
+
+#[test]
+fn a_wrong_database_url_is_told_without_its_password() {
+    let mut home = Home::new();
+    home.set("TOOLGATE_DATABASE", "postgres://me:hunter2@127.0.0.1:1/toolgate");
+    let printed = home.fails(&["tool", "list"]);
+    assert_snapshot!(printed, @r"
+    error: PostgreSQL at me@127.0.0.1:1/toolgate cannot be reached: error connecting to server: Connection refused (os error 111)
+      hint: check that it runs, and the host and port in the URL
+    exit 4
+    ");
+    assert!(home.fails(&["serve", "--listen", "127.0.0.1:0"]).ends_with("exit 4"));
+
+    let doctor = home.run(&["doctor", "--json"]);
+    assert_eq!(doctor.code, 1);
+    let checks: Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let bad: Vec<_> = checks["checks"].as_array().unwrap().iter().filter(|check| check["ok"] == false).collect();
+    assert!(bad.len() == 1 && bad[0]["remedy"].is_string(), "{checks}");
+    assert!(!doctor.stdout.contains("hunter2") && !doctor.stderr.contains("hunter2"));
+
+    home.set("TOOLGATE_DATABASE", "mysql://me:hunter2@127.0.0.1/x");
+    assert_snapshot!(home.fails(&["tool", "list"]), @r"
+    error: environment variable TOOLGATE_DATABASE: `database`: `mysql://me:***@127.0.0.1/x` is neither postgres://… nor sqlite://…
+      hint: correct the configuration; `toolgate config check` tests it
+    exit 2
+    ");
+}

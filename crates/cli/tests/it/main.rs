@@ -1,0 +1,14 @@
+//! The program as people and scripts use it: started, given arguments, and judged by what it prints and how it ends.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod commands;
+mod database;
+mod docs;
+mod errors;
+mod folder;
+mod help;
+mod program;
+mod serving;
+mod testing;
+mod text;
