@@ -135,7 +135,12 @@ impl Fault {
     /// Hidden, foreign and unknown things answer alike.
     pub fn not_found(what: &str, name: impl fmt::Display) -> Self {
         let name: String = name.to_string().chars().take(120).flat_map(char::escape_debug).collect();
-        Self::new(FaultKind::NotFound, format!("no {what} `{name}`"), format!("list what there is with `toolgate {what} list`"))
+        let remedy = match what {
+            "assignment" => "list what there is with `toolgate tool list --assignments`".to_owned(),
+            "tool group" => "name a group that a tool declares, or one of the built-in ones".to_owned(),
+            other => format!("list what there is with `toolgate {other} list`"),
+        };
+        Self::new(FaultKind::NotFound, format!("no {what} `{name}`"), remedy)
     }
 
     pub fn internal(logged: impl fmt::Display) -> Self {

@@ -75,17 +75,16 @@ impl Registry {
 
     /// Loads anew if another replica changed something.
     pub async fn refresh(&self) -> Result<(), Fault> {
-        let there = self.store.registry_revision().await?;
-        self.at_least(there).await
+        self.at_least(i64::MAX).await
     }
 
-    /// Serves no snapshot older than one a caller was promised.
+    /// Serves no snapshot older than one a caller was promised; a number nobody was promised costs a look, not a load.
     pub async fn at_least(&self, revision: i64) -> Result<(), Fault> {
         if self.snapshot.load().revision >= revision {
             return Ok(());
         }
         let _one = self.loading.lock().await;
-        if self.snapshot.load().revision < revision {
+        if self.snapshot.load().revision < revision && self.snapshot.load().revision < self.store.registry_revision().await? {
             let catalog = self.store.catalog().await?;
             self.snapshot.store(Arc::new(Snapshot::build(catalog)));
         }

@@ -3,7 +3,7 @@
 //! Three layers meet here: code-defined tools and the operator's own (rows of the system tenant, global), a tenant's
 //! overrides on them, and what a tenant made itself. Invariant: no I/O, so listing, searching and calling cannot differ.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use toolgate_contracts::agent::StoredProfile;
@@ -11,7 +11,7 @@ use toolgate_contracts::definition::{Origin, ToolState, Visibility};
 use toolgate_contracts::{
     AgentId, Definition, Digest, Fault, FoldedName, ProfileId, TenantId, Timestamp, ToolId, ToolName, ToolRef, VersionId,
 };
-use toolgate_store::catalog::{Assignment, Catalog, GroupMember, Lifecycle, StoredAgent};
+use toolgate_store::catalog::{Alias, Assignment, Catalog, GroupMember, Lifecycle, Override, StoredAgent};
 use toolgate_store::people::Tenant;
 
 use crate::patch::Patch;
@@ -167,7 +167,11 @@ impl Snapshot {
                 Arc::new(Tool { id: row.id, tenant: row.tenant, name: row.name, origin: row.origin, created_at: row.created_at, versions })
             })
             .collect();
-        let shared = Arc::new(Shared { tools, overrides, aliases, groups });
+        let mut overrides_of: HashMap<ToolId, Vec<Override>> = HashMap::new();
+        for row in overrides {
+            overrides_of.entry(row.tool).or_default().push(row);
+        }
+        let shared = Arc::new(Shared { tools, overrides_of, aliases, groups });
         let mut built = HashMap::with_capacity(tenants.len());
         for tenant in tenants {
             let id = tenant.id;
@@ -178,7 +182,11 @@ impl Snapshot {
                     tenant,
                     agents: agents.iter().filter(|agent| agent.tenant == id).cloned().map(|agent| (agent.id, agent)).collect(),
                     profiles: profiles.iter().filter(|(of, _)| *of == id).map(|(_, profile)| (profile.id, profile.clone())).collect(),
-                    assignments: assignments.iter().filter(|assignment| assignment.tenant == id).cloned().collect(),
+                    assignments: assignments
+                        .iter()
+                        .filter(|assignment| assignment.tenant == id)
+                        .map(|assignment| ((assignment.agent, assignment.tool), assignment.clone()))
+                        .collect(),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
                 },
@@ -204,8 +212,8 @@ impl Snapshot {
 #[derive(Debug)]
 struct Shared {
     tools: Vec<Arc<Tool>>,
-    overrides: Vec<toolgate_store::catalog::Override>,
-    aliases: Vec<toolgate_store::catalog::Alias>,
+    overrides_of: HashMap<ToolId, Vec<Override>>,
+    aliases: Vec<Alias>,
     groups: Vec<GroupMember>,
 }
 
@@ -213,7 +221,7 @@ pub struct TenantRegistry {
     pub tenant: Tenant,
     pub agents: HashMap<AgentId, StoredAgent>,
     pub profiles: HashMap<ProfileId, StoredProfile>,
-    pub assignments: Vec<Assignment>,
+    pub assignments: HashMap<(AgentId, ToolId), Assignment>,
     shared: Arc<Shared>,
     names: OnceLock<Names>,
     index: OnceLock<Index>,
@@ -223,8 +231,13 @@ pub struct TenantRegistry {
 struct Names {
     /// By folded name; sorted, so that every list is.
     tools: BTreeMap<FoldedName, TenantTool>,
+    by_id: HashMap<ToolId, FoldedName>,
+    /// What the tenant renamed, by the folded new name.
+    renamed: HashMap<FoldedName, FoldedName>,
     aliases: HashMap<FoldedName, (FoldedName, AliasUse)>,
     wire: HashMap<String, FoldedName>,
+    /// Group and folded name of its members.
+    groups: HashSet<(String, String)>,
 }
 
 impl TenantRegistry {
@@ -235,28 +248,41 @@ impl TenantRegistry {
             // The tenant's own rows last: where a later shipped tool takes a name the tenant already had, the tenant's stays.
             for layer in [TenantId::SYSTEM, own] {
                 for tool in self.shared.tools.iter().filter(|tool| tool.tenant == layer) {
-                    let overrides = self.shared.overrides.iter().filter(|row| row.tool == tool.id && (row.tenant == own || row.tenant == TenantId::SYSTEM));
-                    let (for_all, ours): (Vec<_>, Vec<_>) = overrides.partition(|row| row.tenant == TenantId::SYSTEM && own != TenantId::SYSTEM);
-                    let enabled = ours.iter().chain(&for_all).find_map(|row| row.enabled);
-                    let patch = ours.iter().chain(&for_all).fold(Patch::default(), |patch, row| patch.and(Patch::read(&row.patch)));
-                    let name = patch.name.clone().unwrap_or_else(|| tool.name.clone());
-                    let switch = switch_of(tool, enabled, &self.tenant);
-                    names.tools.insert(tool.name.folded(), TenantTool { tool: Arc::clone(tool), name, switch, patch });
+                    let folded = tool.name.folded();
+                    names.by_id.insert(tool.id, folded.clone());
+                    names.tools.insert(folded, self.as_overridden(tool));
                 }
             }
             for layer in [TenantId::SYSTEM, own] {
                 for row in self.shared.aliases.iter().filter(|row| row.tenant == layer) {
-                    let target = self.shared.tools.iter().find(|tool| tool.id == row.tool).map(|tool| tool.name.folded());
-                    let Some(target) = target.filter(|target| names.tools.contains_key(target)) else { continue };
+                    let Some(target) = names.by_id.get(&row.tool) else { continue };
                     let alias = AliasUse { name: row.name.clone(), remove_by: row.remove_by.clone(), visibility: row.visibility };
-                    names.aliases.insert(row.name.folded(), (target, alias));
+                    names.aliases.insert(row.name.folded(), (target.clone(), alias));
                 }
             }
             for (folded, tool) in &names.tools {
                 names.wire.insert(tool.name.wire(), folded.clone());
+                if tool.name != tool.tool.name {
+                    names.renamed.insert(tool.name.folded(), folded.clone());
+                }
+                if let Some(group) = tool.tool.current().and_then(|version| version.definition.group.clone()) {
+                    names.groups.insert((group, folded.as_str().to_owned()));
+                }
             }
+            names.groups.extend(self.groups().map(|row| (row.group.clone(), row.tool_folded.clone())));
             names
         })
+    }
+
+    /// A tool with what the tenant, and the operator for all, said of it; the tenant's own word first.
+    fn as_overridden(&self, tool: &Arc<Tool>) -> TenantTool {
+        let rows = self.shared.overrides_of.get(&tool.id).map_or(&[][..], Vec::as_slice);
+        let of = |tenant: TenantId| rows.iter().filter(move |row| row.tenant == tenant);
+        let said = || of(self.tenant.id).chain(of(TenantId::SYSTEM));
+        let enabled = said().find_map(|row| row.enabled);
+        let patch = said().fold(Patch::default(), |patch, row| patch.and(Patch::read(&row.patch)));
+        let name = patch.name.clone().unwrap_or_else(|| tool.name.clone());
+        TenantTool { tool: Arc::clone(tool), name, switch: switch_of(tool, enabled, &self.tenant), patch }
     }
 
     /// Every tool the tenant could have, switched on or not, in the order of names.
@@ -265,7 +291,8 @@ impl TenantRegistry {
     }
 
     pub fn tool_by_id(&self, id: ToolId) -> Option<&TenantTool> {
-        self.tools().find(|tool| tool.tool.id == id)
+        let names = self.names();
+        names.by_id.get(&id).and_then(|folded| names.tools.get(folded)).filter(|tool| tool.tool.id == id)
     }
 
     /// The one way from a name to a tool: exact or folded name, the tenant's rename, or an old name that still works.
@@ -279,7 +306,8 @@ impl TenantRegistry {
             let expired = alias.remove_by.as_deref().is_some_and(|day| day < today);
             return if expired { None } else { names.tools.get(target).map(|tool| (tool, Some(alias.clone()))) };
         }
-        names.tools.values().find(|tool| tool.name.folded() == folded).map(|tool| (tool, None))
+        let renamed = names.renamed.get(&folded)?;
+        names.tools.get(renamed).map(|tool| (tool, None))
     }
 
     /// Resolves a reference; whether a caller may see and call it is decided by [`crate::toolset`].
@@ -299,16 +327,15 @@ impl TenantRegistry {
     }
 
     /// What a tool group stands for: tools that name the group, and the rows that extend it.
-    pub fn group_has(&self, group: &str, tool: &TenantTool) -> bool {
-        let declared = tool.tool.current().is_some_and(|version| version.definition.group.as_deref() == Some(group));
-        let folded = tool.tool.name.folded();
-        declared
-            || self.shared.groups.iter().any(|row| {
-                (row.tenant == self.tenant.id || row.tenant == TenantId::SYSTEM) && row.group == group && row.tool_folded == folded.as_str()
-            })
+    pub fn group_has(&self, group: &str, tool: &Tool) -> bool {
+        self.names().groups.contains(&(group.to_owned(), tool.name.folded().as_str().to_owned()))
     }
 
-    pub fn groups(&self) -> impl Iterator<Item = &GroupMember> {
+    pub fn has_group(&self, group: &str) -> bool {
+        self.names().groups.iter().any(|(known, _)| known == group)
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &GroupMember> {
         self.shared.groups.iter().filter(|row| row.tenant == self.tenant.id || row.tenant == TenantId::SYSTEM)
     }
 
@@ -325,9 +352,13 @@ impl TenantRegistry {
     /// Search over tools and agents; results are filtered by what the caller may see.
     pub fn index(&self) -> &Index {
         self.index.get_or_init(|| {
-            let tools = self.tools().filter_map(|tool| {
+            let names = self.names();
+            let mut aliases_of: HashMap<&FoldedName, Vec<String>> = HashMap::new();
+            for (target, alias) in names.aliases.values() {
+                aliases_of.entry(target).or_default().push(alias.name.to_string());
+            }
+            let tools = names.tools.iter().filter_map(|(folded, tool)| {
                 let definition = &tool.tool.current()?.definition;
-                let aliases = self.names().aliases.values().filter(|(target, _)| *target == tool.tool.name.folded());
                 Some(SearchEntry {
                     kind: Kind::Tool,
                     name: tool.name.to_string(),
@@ -335,7 +366,7 @@ impl TenantRegistry {
                     description: definition.description.clone(),
                     tags: definition.tags.clone(),
                     category: definition.effective_category().to_owned(),
-                    aliases: aliases.map(|(_, alias)| alias.name.to_string()).collect(),
+                    aliases: aliases_of.get(folded).cloned().unwrap_or_default(),
                 })
             });
             let agents = self.agents.values().map(|agent| SearchEntry {

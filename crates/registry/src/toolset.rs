@@ -134,11 +134,8 @@ impl<'a> View<'a> {
             return Err(Outside::Frozen);
         }
         let names = |list: &[String]| names_tool(list, tool);
-        let assignment = self.registry.assignments.iter().find(|row| row.agent == agent.id && row.tool == tool.tool.id);
-        let group = || {
-            let tenant_tool = self.registry.tool_by_id(tool.tool.id)?;
-            agent.spec.tool_groups.iter().find(|group| self.registry.group_has(group, tenant_tool))
-        };
+        let assignment = self.registry.assignments.get(&(agent.id, tool.tool.id));
+        let group = || agent.spec.tool_groups.iter().find(|group| self.registry.group_has(group, &tool.tool));
         let profile_of = |id| self.registry.profiles.get(id).map(|stored| &stored.profile);
         let member = if let Some(assignment) = assignment {
             let profile = assignment.profile.as_ref().and_then(profile_of);

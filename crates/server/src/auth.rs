@@ -42,7 +42,7 @@ async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
     }
     let caller = match bearer(&request.headers) {
         Some(key) => key_caller(app, key?).await?,
-        None => match session_cookie(&request.headers) {
+        None => match session_cookie(app, &request.headers) {
             Some(token) => {
                 require_same_site(app, request)?;
                 session_caller(app, token).await?
@@ -82,7 +82,7 @@ async fn key_caller(app: &App, key: &str) -> Result<Caller, Fault> {
     if found.last_used_at.is_none_or(|at| at.plus_seconds(USE_NOTED_EVERY_S) <= now) {
         let mut change = Change::new(found.holder.tenant);
         change.touch_key(found.key, now);
-        app.store.note_use(change).await?;
+        app.note_use(change).await;
     }
     let scopes = Permissions::from_scopes(found.scopes.iter().map(String::as_str)).map_err(Fault::internal)?;
     // A key holds at most its owner's set, whatever it was made with.
@@ -100,7 +100,7 @@ async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
     if found.last_seen_at.plus_seconds(USE_NOTED_EVERY_S) <= now {
         let mut change = Change::new(found.holder.tenant);
         change.touch_session(found.session, now);
-        app.store.note_use(change).await?;
+        app.note_use(change).await;
     }
     let permissions = Permissions::of(found.holder.roles.iter().copied());
     Ok(caller(found.holder, permissions, Credential::BrowserSession(found.session)))
@@ -152,9 +152,10 @@ pub fn is_secure(app: &App) -> bool {
     app.config.get("public_url").starts_with("https://")
 }
 
-pub fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+/// Only the name that this server sets: on HTTPS a neighbour's page could plant the plain one.
+fn session_cookie<'h>(app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
-    pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == cookie_name(true) || *name == cookie_name(false)).map(|(_, value)| value)
+    pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == cookie_name(is_secure(app))).map(|(_, value)| value)
 }
 
 fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -169,6 +170,15 @@ fn unauthenticated(told: &str) -> Fault {
     )
 }
 
+impl App {
+    /// When a credential was last used is nice to know and no reason to refuse anybody.
+    async fn note_use(&self, change: Change) {
+        if let Err(error) = self.store.note_use(change).await {
+            tracing::warn!("cannot note the use of a credential: {error}");
+        }
+    }
+}
+
 /// Whether a key would be let in.
 pub async fn key_works(app: &App, key: &str) -> Result<bool, Fault> {
     match key_caller(app, key).await {
@@ -180,5 +190,5 @@ pub async fn key_works(app: &App, key: &str) -> Result<bool, Fault> {
 
 /// Who is behind a session cookie, if anyone; for the page that must not fail when nobody is.
 pub async fn session_of(app: &App, headers: &HeaderMap) -> Option<Caller> {
-    session_caller(app, session_cookie(headers)?).await.ok()
+    session_caller(app, session_cookie(app, headers)?).await.ok()
 }

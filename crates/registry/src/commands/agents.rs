@@ -85,7 +85,7 @@ impl Registry {
         let stored = registry.profile(name).ok_or_else(|| Fault::not_found("profile", name))?;
         let of_agent = registry.agents.values().find(|agent| agent.profile == Some(stored.id)).map(|agent| agent.spec.name.to_string());
         let of_assignment = || {
-            let row = registry.assignments.iter().find(|row| row.profile == Some(stored.id))?;
+            let row = registry.assignments.values().find(|row| row.profile == Some(stored.id))?;
             registry.agents.get(&row.agent).map(|agent| agent.spec.name.to_string())
         };
         if let Some(agent) = of_agent.or_else(of_assignment) {
@@ -124,7 +124,7 @@ impl Registry {
         let snapshot = self.snapshot();
         let agent = snapshot.tenant(caller.tenant)?.agent(agent).ok_or_else(|| Fault::not_found("agent", agent))?;
         let tool = self.manageable(&snapshot, caller, tool)?;
-        let assigned = snapshot.tenant(caller.tenant)?.assignments.iter().any(|row| row.agent == agent.id && row.tool == tool.tool.id);
+        let assigned = snapshot.tenant(caller.tenant)?.assignments.contains_key(&(agent.id, tool.tool.id));
         if !assigned {
             return Err(Fault::not_found("assignment", format!("{} of {}", tool.tool.name, agent.spec.name)));
         }
@@ -174,8 +174,7 @@ impl Registry {
             }
         }
         for (index, group) in spec.tool_groups.iter().enumerate() {
-            let known = registry.groups().any(|row| row.group == *group) || registry.tools().any(|tool| registry.group_has(group, tool));
-            if !known {
+            if !registry.has_group(group) {
                 return Err(Fault::not_found("tool group", group).at(format!("/tool_groups/{index}")));
             }
         }

@@ -102,7 +102,7 @@ impl Registry {
         require_ownership(caller, tool, &Permission::TOOLS_TENANT_DELETE, "deleting a shared tool", "switch it off for your tenant with `toolgate tool disable`")?;
         let agents: Vec<_> = registry
             .assignments
-            .iter()
+            .values()
             .filter(|row| row.tool == tool.tool.id)
             .filter_map(|row| registry.agents.get(&row.agent))
             .map(|agent| agent.spec.name.to_string())

@@ -174,7 +174,7 @@ pub async fn assignments(State(app): State<App>, By(caller): By, Query(query): Q
     };
     let mut rows: Vec<_> = registry
         .assignments
-        .iter()
+        .values()
         .filter(|row| wanted.is_none_or(|agent| row.agent == agent))
         .filter_map(|row| {
             Some(AssignmentView {

@@ -57,7 +57,7 @@ impl ListQuery {
         let definition = &tool.definition;
         let category = definition.effective_category();
         let in_category = |wanted: &String| category == wanted || category.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        let in_group = |wanted: &String| registry.tool_by_id(tool.tool.id).is_some_and(|tool| registry.group_has(wanted, tool));
+        let in_group = |wanted: &String| registry.group_has(wanted, &tool.tool);
         self.category.as_ref().is_none_or(in_category)
             && self.risk.is_none_or(|risk| definition.effective_risk() == risk)
             && self.class.is_none_or(|class| definition.class() == class)

@@ -15,9 +15,6 @@ use crate::error::Error;
 
 /// Prepared statements kept per connection.
 const STATEMENTS_MAX: usize = 256;
-/// Pages in the write-ahead log at which the writer copies them into the database: 16 MiB. More of them at a time are
-/// fewer syncs, since a page that was changed often is copied once.
-const CHECKPOINT_PAGES: i64 = 4096;
 /// What remains of the write-ahead log after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Page cache per connection, in SQLite's negative kibibytes.
@@ -42,7 +39,6 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
     }
     let set = || {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)
     };
     set().map_err(wrong)?;
