@@ -27,7 +27,14 @@ async fn measure(report: &mut Report, database: &str, store: &Store) -> Result<(
     let (clock, rng) = (Clock::System, Rng::System);
     let tenant = TenantId::new(&clock, &rng);
     let mut change = Change::new(tenant);
-    let row = Tenant { id: tenant, slug: "bench".parse()?, name: "Bench".into(), currency: "USD".into(), open_write: false, created_at: clock.now() };
+    let row = Tenant {
+        id: tenant,
+        slug: "bench".parse()?,
+        name: "Bench".into(),
+        currency: "USD".into(),
+        open_write: false,
+        created_at: clock.now(),
+    };
     change.insert_tenant(&row);
     store.commit(change).await?;
     for durability in [Durability::Process, Durability::Disk] {
@@ -53,7 +60,12 @@ async fn measure(report: &mut Report, database: &str, store: &Store) -> Result<(
             let cpu = micros(&cpu_time().saturating_sub(cpu)) / f64::from(CHANGES);
             let base = *alone.get_or_insert(per_second);
             report.line(format!("{database}: {durability:?}, {callers} callers"), "1/s", per_second, Some(base));
-            report.line(format!("{database}: {durability:?}, {callers} callers, CPU of this process per change"), "us", cpu, None);
+            report.line(
+                format!("{database}: {durability:?}, {callers} callers, CPU of this process per change"),
+                "us",
+                cpu,
+                None,
+            );
         }
     }
     Ok(())

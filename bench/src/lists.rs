@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use toolgate_contracts::agent::{AgentSpec, SideEffects, Toolset};
 use toolgate_contracts::definition::{EgressClass, Origin};
 use toolgate_contracts::{
-    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Limits, Principal, Rng, RunId, Source, TenantId, Timestamp, ToolId, UserId,
-    WorkspaceId, json,
+    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Limits, Principal, Rng, RunId, Source, TenantId,
+    Timestamp, ToolId, UserId, WorkspaceId, json,
 };
 use toolgate_store::calls::{ApprovalStatus, CallFilter, NewCall, Sight, Status};
 use toolgate_store::catalog::{Guarded, StoredAgent, Tool};
@@ -47,7 +47,12 @@ async fn compare(report: &mut Report, database: &str, small: &World, large: &Wor
             let full = large.measure(name, position).await?;
             let label = format!("{database}: {name}, {position:?} page, 1,000,000 calls (baseline: 1,000)");
             report.line(&label, "us", full.median, Some(base.median));
-            report.line(format!("{database}: {name}, {position:?} page, CPU of the client side"), "us", full.cpu, Some(base.cpu));
+            report.line(
+                format!("{database}: {name}, {position:?} page, CPU of the client side"),
+                "us",
+                full.cpu,
+                Some(base.cpu),
+            );
         }
     }
     Ok(())
@@ -80,8 +85,20 @@ impl World {
         let agent: AgentId = Id::new(&clock, &rng);
         let tools: [ToolId; 3] = std::array::from_fn(|_| Id::new(&clock, &rng));
         let mut change = Change::new(tenant);
-        change.insert_tenant(&Tenant { id: tenant, slug: "bench".parse()?, name: "Bench".into(), currency: "USD".into(), open_write: false, created_at: now });
-        change.insert_workspace(&Workspace { id: workspace, slug: "main".parse()?, name: "Main".into(), created_at: now });
+        change.insert_tenant(&Tenant {
+            id: tenant,
+            slug: "bench".parse()?,
+            name: "Bench".into(),
+            currency: "USD".into(),
+            open_write: false,
+            created_at: now,
+        });
+        change.insert_workspace(&Workspace {
+            id: workspace,
+            slug: "main".parse()?,
+            name: "Main".into(),
+            created_at: now,
+        });
         for (number, user) in users.iter().enumerate() {
             let user = User {
                 id: *user,
@@ -111,12 +128,30 @@ impl World {
             profile: None,
             limits: Limits::default(),
         };
-        change.upsert_agent(&StoredAgent { tenant, id: agent, workspace, owner: Some(users[0]), profile: None, spec, state: AgentState::Active, revision: 1 }, now);
+        change.upsert_agent(
+            &StoredAgent {
+                tenant,
+                id: agent,
+                workspace,
+                owner: Some(users[0]),
+                profile: None,
+                spec,
+                state: AgentState::Active,
+                revision: 1,
+            },
+            now,
+        );
         let definition: Definition = json::decode(serde_json::json!({
             "name": "x", "description": "d", "input_schema": {"type": "object"}, "runner": {"kind": "expression", "cel": "1"}
         }))?;
         for (number, tool) in tools.iter().enumerate() {
-            let row = Tool { tenant, id: *tool, name: format!("tool{number}").parse()?, origin: Origin::Tenant, created_at: now };
+            let row = Tool {
+                tenant,
+                id: *tool,
+                name: format!("tool{number}").parse()?,
+                origin: Origin::Tenant,
+                created_at: now,
+            };
             change.insert_tool(&row, Guarded::from(&definition));
         }
         store.commit(change).await?;
@@ -150,8 +185,8 @@ impl World {
     fn call(&self, number: u32, clock: &Clock, rng: &Rng, users: &[UserId; 2], tools: &[ToolId; 3]) -> NewCall {
         let at = clock.now();
         let (status, approval_status) = match number % 50 {
-            7 => (Status::Failed, ApprovalStatus::NotRequired),
-            13 if number % 5000 == 13 => (Status::Pending, ApprovalStatus::Pending),
+            0 => (Status::Failed, ApprovalStatus::NotRequired),
+            13 => (Status::Pending, ApprovalStatus::Pending),
             _ => (Status::Completed, ApprovalStatus::NotRequired),
         };
         let by_agent = number.is_multiple_of(100);
@@ -198,18 +233,26 @@ impl World {
             ("waiting for approval", (all(), CallFilter { pending_approval: true, ..CallFilter::default() })),
             ("of one tool", (all(), CallFilter { tool: Some(self.tool), ..CallFilter::default() })),
             ("of one agent", (all(), CallFilter { agent: Some(self.agent), ..CallFilter::default() })),
-            ("failed of one agent", (all(), CallFilter { agent: Some(self.agent), status: Some(Status::Failed), ..CallFilter::default() })),
+            (
+                "failed of one agent",
+                (all(), CallFilter { agent: Some(self.agent), status: Some(Status::Failed), ..CallFilter::default() }),
+            ),
             ("of one team run", (all(), CallFilter { root_run: Some(self.run), ..CallFilter::default() })),
             ("own and of managed agents", (own(), CallFilter::default())),
         ]
     }
 
     async fn measure(&self, name: &str, position: Position) -> Result<Measured, Failure> {
-        let (sight, filter) = self.lists().into_iter().find(|(list, _)| *list == name).map(|(_, what)| what).ok_or("no such list")?;
+        let (sight, filter) =
+            self.lists().into_iter().find(|(list, _)| *list == name).map(|(_, what)| what).ok_or("no such list")?;
         let mut cursor = None;
         if matches!(position, Position::Deep) {
             for _ in 0..5 {
-                let page = self.store.calls(self.tenant, &sight, &filter, cursor.as_deref(), 10).await.map_err(|fault| fault.told().to_owned())?;
+                let page = self
+                    .store
+                    .calls(self.tenant, &sight, &filter, cursor.as_deref(), 10)
+                    .await
+                    .map_err(|fault| fault.told().to_owned())?;
                 cursor = page.next_cursor.or(cursor);
             }
         }
@@ -217,7 +260,11 @@ impl World {
         let cpu = cpu_time();
         for _ in 0..PAGES {
             let start = Instant::now();
-            let page = self.store.calls(self.tenant, &sight, &filter, cursor.as_deref(), 10).await.map_err(|fault| fault.told().to_owned())?;
+            let page = self
+                .store
+                .calls(self.tenant, &sight, &filter, cursor.as_deref(), 10)
+                .await
+                .map_err(|fault| fault.told().to_owned())?;
             walls.push(start.elapsed());
             std::hint::black_box(page.items.len());
         }

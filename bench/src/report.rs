@@ -30,7 +30,13 @@ impl Report {
         let metric = metric.into();
         let ratio = baseline.filter(|baseline| *baseline > 0.0).map(|baseline| value / baseline);
         let shown = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.2}"));
-        println!("{:<64} {:>12} {:>12} {:>8}", format!("{metric} [{unit}]"), shown(Some(value)), shown(baseline), shown(ratio));
+        println!(
+            "{:<64} {:>12} {:>12} {:>8}",
+            format!("{metric} [{unit}]"),
+            shown(Some(value)),
+            shown(baseline),
+            shown(ratio)
+        );
         self.lines.push(Line { bench: self.bench, metric, unit, value, baseline, ratio });
     }
 

@@ -76,7 +76,9 @@ pub enum Command {
     /// Check what works and what does not, and say what to do about it
     Doctor,
     /// Search tools, agents, skills, workflows and prompts
-    #[command(after_help = "Examples:\n  toolgate search \"send a notification\"\n  toolgate search invoices --kind agent --limit 3")]
+    #[command(
+        after_help = "Examples:\n  toolgate search \"send a notification\"\n  toolgate search invoices --kind agent --limit 3"
+    )]
     Search {
         /// What you look for, in words; typing mistakes are forgiven
         query: String,
@@ -121,7 +123,9 @@ pub enum Command {
     /// Show who you are here and what you may do
     Whoami,
     /// Print the completions of a shell
-    #[command(after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate")]
+    #[command(
+        after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate"
+    )]
     Completions {
         #[arg(value_enum)]
         shell: clap_complete::Shell,

@@ -62,7 +62,12 @@ impl Client {
             let mut page = self.get(path, &query).await?;
             match page["items"].take() {
                 Value::Array(more) => items.extend(more),
-                _ => return Err(Failure::unreachable("the server's answer is not a list", "check that the URL is a Toolgate server's")),
+                _ => {
+                    return Err(Failure::unreachable(
+                        "the server's answer is not a list",
+                        "check that the URL is a Toolgate server's",
+                    ));
+                }
             }
             cursor = page["next_cursor"].as_str().map(str::to_owned);
             let enough = u32::try_from(items.len()).is_ok_and(|count| count >= limit);
@@ -72,7 +77,13 @@ impl Client {
         }
     }
 
-    async fn send(&self, method: Method, path: &[&str], query: &[Parameter<'_>], body: Option<Value>) -> Result<Value, Failure> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[Parameter<'_>],
+        body: Option<Value>,
+    ) -> Result<Value, Failure> {
         let target = target(path, query)?;
         // A null member would say nothing; left out, the body reads as a person would write it.
         let body = body.map(without_nulls);
@@ -142,7 +153,10 @@ mod tests {
     fn names_stay_within_their_segment() {
         let query = [("q", Some("a b&c".to_owned())), ("kind", None), ("limit", Some("5".to_owned()))];
         assert_eq!(target(&["tools", "a.b@1.0.0"], &[]).unwrap(), "/api/v1/tools/a.b@1.0.0");
-        assert_eq!(target(&["users", "Ada / ../x?é"], &query).unwrap(), "/api/v1/users/Ada%20%2F%20..%2Fx%3F%C3%A9?q=a%20b%26c&limit=5");
+        assert_eq!(
+            target(&["users", "Ada / ../x?é"], &query).unwrap(),
+            "/api/v1/users/Ada%20%2F%20..%2Fx%3F%C3%A9?q=a%20b%26c&limit=5"
+        );
         for name in ["", ".", ".."] {
             assert!(target(&["tools", name], &[]).is_err());
         }
@@ -155,7 +169,11 @@ mod tests {
         let refused = answer(404, br#"{"detail": "no tool"}"#).unwrap_err();
         assert_eq!(refused.told(), "no tool");
         for (status, body) in [(200, "<html>"), (404, "<html>"), (404, "{}"), (301, "{}"), (502, "bad gateway")] {
-            assert_eq!(answer(status, body.as_bytes()).unwrap_err().exit(), crate::failure::Exit::Unreachable, "{status} {body}");
+            assert_eq!(
+                answer(status, body.as_bytes()).unwrap_err().exit(),
+                crate::failure::Exit::Unreachable,
+                "{status} {body}"
+            );
         }
     }
 }

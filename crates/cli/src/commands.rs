@@ -25,7 +25,7 @@ use crate::args::{Command, ConfigCommand, DbCommand, Retention, ToolCommand};
 use crate::client::Client;
 use crate::connect::Session;
 use crate::failure::{Done, Failure};
-use crate::output::{Detail, Output, Paint, text_of};
+use crate::output::{Detail, Output, Paint, note, text_of};
 
 /// What needs neither a server nor a database.
 pub fn offline(command: &Command, output: &Output) -> Option<Done> {
@@ -97,7 +97,7 @@ async fn delete_old_calls(retention: Retention, client: &Client, output: &Output
         return output.say(&answer, &format!("Deleted {calls} that began more than {older_than_days} days ago."));
     }
     output.say(&answer, &format!("{calls} began more than {older_than_days} days ago."))?;
-    output.note("Nothing was deleted. To delete them, add --apply.");
+    note("Nothing was deleted. To delete them, add --apply.");
     Ok(crate::failure::Exit::Done)
 }
 

@@ -13,7 +13,7 @@ use crate::code::code_tools;
 use crate::failure::Failure;
 use crate::input;
 use crate::log;
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// How long a command waits for another that has the folder.
 const FOLDER_PATIENCE: Duration = Duration::from_secs(10);
@@ -27,12 +27,17 @@ pub struct Environment(Vec<(String, String)>);
 impl Environment {
     /// Variables that are not Unicode are none of ours.
     pub fn read() -> Self {
-        let pairs = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let pairs =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Self(pairs.collect())
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 }
 
@@ -75,7 +80,7 @@ impl Session {
             Place::Server { url, key } => {
                 let remote = Remote::new(url, key, self.tenant.as_deref(), Reached::Named)?;
                 if remote.is_exposed() {
-                    self.output.note(&format!("warning: the key travels unencrypted to {}", remote.url()));
+                    note(&format!("warning: the key travels unencrypted to {}", remote.url()));
                 }
                 Ok(Client::Remote(remote))
             }
@@ -123,7 +128,10 @@ impl Session {
 pub enum Taken {
     Ours(Box<DataFolder>),
     /// A server has it and can be asked instead.
-    Served { url: String, key_file: PathBuf },
+    Served {
+        url: String,
+        key_file: PathBuf,
+    },
 }
 
 async fn take(path: &Path) -> Result<Taken, Failure> {
@@ -158,12 +166,20 @@ fn place(global: &Global, said: Said, environment: &Environment) -> Result<Place
         Some(url) if !said.data => Ok(Place::Server { url: url.to_owned(), key: key(global, said)? }),
         _ => match global.data.clone().filter(|path| !path.as_os_str().is_empty()) {
             // Others are told this path, whatever folder they work in.
-            Some(path) => std::path::absolute(&path)
-                .map(Place::Folder)
-                .map_err(|error| Failure::usage(format!("{} cannot be a data folder: {error}", path.display()), "name another with --data")),
-            None => default_data_folder(|name| environment.get(name).map(str::to_owned)).map(Place::Folder).ok_or_else(|| {
-                Failure::usage("there is no home folder to keep data in", "name a data folder with --data or TOOLGATE_DATA")
+            Some(path) => std::path::absolute(&path).map(Place::Folder).map_err(|error| {
+                Failure::usage(
+                    format!("{} cannot be a data folder: {error}", path.display()),
+                    "name another with --data",
+                )
             }),
+            None => default_data_folder(|name| environment.get(name).map(str::to_owned)).map(Place::Folder).ok_or_else(
+                || {
+                    Failure::usage(
+                        "there is no home folder to keep data in",
+                        "name a data folder with --data or TOOLGATE_DATA",
+                    )
+                },
+            ),
         },
     }
 }
@@ -212,8 +228,14 @@ mod tests {
         assert!(shown(global(Some("d"), None, None), nothing).starts_with('/'), "others are told the path");
         assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), nothing), "http://s k");
         assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), Said { data: true, ..nothing }), "/d");
-        assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), Said { server: true, ..nothing }), "http://s k");
-        assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), Said { data: true, server: true, ..nothing }), "Usage");
+        assert_eq!(
+            shown(global(Some("/d"), Some("http://s"), Some("k")), Said { server: true, ..nothing }),
+            "http://s k"
+        );
+        assert_eq!(
+            shown(global(Some("/d"), Some("http://s"), Some("k")), Said { data: true, server: true, ..nothing }),
+            "Usage"
+        );
         assert_eq!(shown(global(None, Some("http://s"), None), nothing), "Usage");
         assert_eq!(shown(global(None, Some(""), Some("k")), nothing), "/home/me/.local/share/toolgate");
     }

@@ -44,7 +44,7 @@ pub type Done = Result<Exit, Failure>;
 #[derive(Clone, Debug)]
 pub struct Failure {
     status: u16,
-    pub problem: Value,
+    pub problem: Box<Value>,
     /// The inside, told only where the reader owns the data folder.
     pub cause: Option<String>,
     /// The file that findings are about.
@@ -54,7 +54,7 @@ pub struct Failure {
 impl Failure {
     /// What the API answered instead of a result.
     pub fn answered(status: u16, problem: Value) -> Self {
-        Self { status, problem, cause: None, file: None }
+        Self { status, problem: Box::new(problem), cause: None, file: None }
     }
 
     pub fn usage(told: impl Into<String>, remedy: impl Into<String>) -> Self {
@@ -105,7 +105,12 @@ impl Failure {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        Self { status: fault.kind().status(), problem: fault.problem(), cause: fault.logged().map(str::to_owned), file: None }
+        Self {
+            status: fault.kind().status(),
+            problem: Box::new(fault.problem()),
+            cause: fault.logged().map(str::to_owned),
+            file: None,
+        }
     }
 }
 
@@ -129,7 +134,8 @@ mod tests {
     #[test]
     fn a_status_is_an_exit_status() {
         let exit = |status| Failure::answered(status, json!({"detail": "x"})).exit();
-        let expected = [(400, Exit::Usage), (401, Exit::NoRight), (403, Exit::NoRight), (404, Exit::Failed), (409, Exit::Failed)];
+        let expected =
+            [(400, Exit::Usage), (401, Exit::NoRight), (403, Exit::NoRight), (404, Exit::Failed), (409, Exit::Failed)];
         assert_eq!(expected.map(|(status, _)| exit(status)), expected.map(|(_, exit)| exit));
         let expected = [(413, Exit::Failed), (429, Exit::Failed), (500, Exit::Failed), (503, Exit::Unreachable)];
         assert_eq!(expected.map(|(status, _)| exit(status)), expected.map(|(_, exit)| exit));

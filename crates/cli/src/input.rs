@@ -20,14 +20,19 @@ const TOOL_FILE: &str = "TOOL.md";
 pub fn read_file(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let bytes = read_start(path, bytes_max.saturating_add(1))?;
     if bytes.len() > bytes_max {
-        return Err(Failure::usage(format!("{} is larger than {bytes_max} bytes", path.display()), "give a smaller file"));
+        return Err(Failure::usage(
+            format!("{} is larger than {bytes_max} bytes", path.display()),
+            "give a smaller file",
+        ));
     }
     Ok(bytes)
 }
 
 /// Reads a file, or as much of it as `bytes_max`.
 pub fn read_start(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
-    let wrong = |error: &io::Error| Failure::usage(format!("cannot read {}: {}", path.display(), reason(error)), "check the path and its mode");
+    let wrong = |error: &io::Error| {
+        Failure::usage(format!("cannot read {}: {}", path.display(), reason(error)), "check the path and its mode")
+    };
     let mut bytes = Vec::new();
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let read = if path == Path::new("-") {
@@ -52,13 +57,17 @@ pub fn reason(error: &io::Error) -> String {
 }
 
 pub fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure> {
-    String::from_utf8(read_file(path, bytes_max)?).map_err(|_| Failure::usage(format!("{} is not UTF-8 text", path.display()), "save it as UTF-8"))
+    String::from_utf8(read_file(path, bytes_max)?)
+        .map_err(|_| Failure::usage(format!("{} is not UTF-8 text", path.display()), "save it as UTF-8"))
 }
 
 pub fn read_key(path: &Path) -> Result<String, Failure> {
     let key = read_text(path, KEY_BYTES_MAX)?.trim().to_owned();
     if key.is_empty() {
-        return Err(Failure::usage(format!("{} holds no key", path.display()), "make a key with `toolgate key create NAME`"));
+        return Err(Failure::usage(
+            format!("{} holds no key", path.display()),
+            "make a key with `toolgate key create NAME`",
+        ));
     }
     Ok(key)
 }
@@ -74,7 +83,10 @@ pub fn read_document(path: &Path) -> Result<Value, Failure> {
     };
     match value {
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(Failure::usage(format!("{} does not hold `member: value` lines", path.display()), "see the command's help for an example")),
+        Ok(_) => Err(Failure::usage(
+            format!("{} does not hold `member: value` lines", path.display()),
+            "see the command's help for an example",
+        )),
         Err(why) => Err(Failure::usage(format!("{}: {why}", path.display()), "correct the file")),
     }
 }
@@ -102,10 +114,15 @@ pub fn tool_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
-    find_tools(path, 0, &mut files).map_err(|error| Failure::usage(format!("cannot read {}: {}", path.display(), reason(&error)), "check the folder's mode"))?;
+    find_tools(path, 0, &mut files).map_err(|error| {
+        Failure::usage(format!("cannot read {}: {}", path.display(), reason(&error)), "check the folder's mode")
+    })?;
     files.sort();
     if files.is_empty() {
-        return Err(Failure::usage(format!("there is no {TOOL_FILE} in {}", path.display()), format!("name a {TOOL_FILE}, or a folder that holds some")));
+        return Err(Failure::usage(
+            format!("there is no {TOOL_FILE} in {}", path.display()),
+            format!("name a {TOOL_FILE}, or a folder that holds some"),
+        ));
     }
     Ok(files)
 }
@@ -128,7 +145,8 @@ fn find_tools(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Resu
 pub fn read_tool(path: &Path) -> Result<Value, Failure> {
     if path.extension().is_some_and(|extension| extension == "json") {
         let bytes = read_file(path, json::SCHEMA_BYTES_MAX)?;
-        let definition = json::read(&bytes, json::SCHEMA_BYTES_MAX).map_err(|error| Failure::from(Fault::from(error)).about(path.display().to_string()))?;
+        let definition = json::read(&bytes, json::SCHEMA_BYTES_MAX)
+            .map_err(|error| Failure::from(Fault::from(error)).about(path.display().to_string()))?;
         return Ok(serde_json::json!({"definition": definition}));
     }
     // Read whole even when it is too large: the reader of definitions says so itself, with the limit.

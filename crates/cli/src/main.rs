@@ -46,7 +46,9 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, said: Said, environment: Environment, output: Output) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| failure::Failure::failed(format!("cannot start: {error}"), "check the limits on threads and files"))?;
+    let runtime = runtime.map_err(|error| {
+        failure::Failure::failed(format!("cannot start: {error}"), "check the limits on threads and files")
+    })?;
     let done = runtime.block_on(async {
         if let Some(done) = commands::offline(&cli.command, &output) {
             return done;

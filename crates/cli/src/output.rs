@@ -104,7 +104,7 @@ impl Output {
     pub fn show(&self, value: &Value, text: impl FnOnce(&Value, Paint) -> String) -> Done {
         match self.format {
             Format::Json => self.json(value)?,
-            Format::Text => self.print(&text(value, self.paint))?,
+            Format::Text => print(&text(value, self.paint))?,
         }
         Ok(Exit::Done)
     }
@@ -121,28 +121,11 @@ impl Output {
 
     pub fn json(&self, value: &Value) -> Result<(), Failure> {
         let text = if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
-        self.print(&escape_json(&text.unwrap_or_default()))
-    }
-
-    /// Writes to standard output. A reader that has gone away wanted no more.
-    pub fn print(&self, text: &str) -> Result<(), Failure> {
-        let text = text.trim_end_matches('\n');
-        let mut stdout = io::stdout().lock();
-        match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::failed(format!("the result could not be written: {error}"), "check where standard output goes"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A message beside the result.
-    pub fn note(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{}", clean(text));
+        print(&escape_json(&text.unwrap_or_default()))
     }
 
     pub fn failure(&self, failure: &Failure, to_stdout: bool) {
-        let _ = write!(io::stderr().lock(), "{}", describe(failure, self.errors));
+        let _ = writeln!(io::stderr().lock(), "{}", describe(failure, self.errors));
         if self.is_json() && to_stdout {
             // Told on standard error already; there is nothing better to do if this fails too.
             let _ = self.json(&failure.problem);
@@ -150,30 +133,40 @@ impl Output {
     }
 }
 
+/// Writes to standard output. A reader that has gone away wanted no more.
+fn print(text: &str) -> Result<(), Failure> {
+    let text = text.trim_end_matches('\n');
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::failed(
+            format!("the result could not be written: {error}"),
+            "check where standard output goes",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A message beside the result, on standard error.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", clean(text));
+}
+
 /// The words for a person: findings by line, or the one thing that is wrong with its place and remedy.
 fn describe(failure: &Failure, paint: Paint) -> String {
     let findings = failure.findings();
     let file = failure.file.as_deref().unwrap_or("the definition");
-    let mut text = String::new();
-    for finding in &findings {
-        text.push_str(&clean(&finding.show(file)));
-        text.push('\n');
+    let mut lines: Vec<String> = findings.iter().map(|finding| clean(&finding.show(file))).collect();
+    let told =
+        if findings.is_empty() { failure.told().to_owned() } else { format!("{file} is refused; nothing was written") };
+    lines.push(format!("{} {}", paint.bad("error:"), clean(&told).replace('\n', "\n       ")));
+    if findings.is_empty() {
+        let pointer = failure.problem["pointer"].as_str().filter(|pointer| !pointer.is_empty());
+        lines.extend(pointer.map(|pointer| format!("  at {}", clean(pointer))));
+        lines.extend(failure.cause.as_ref().map(|cause| format!("  cause: {}", clean(cause))));
+        let remedy = Some(failure.remedy()).filter(|remedy| !remedy.is_empty());
+        lines.extend(remedy.map(|remedy| format!("  {} {}", paint.hint("hint:"), clean(remedy))));
     }
-    let told = if findings.is_empty() { failure.told().to_owned() } else { format!("{file} is refused; nothing was written") };
-    text.push_str(&format!("{} {}\n", paint.bad("error:"), clean(&told).replace('\n', "\n       ")));
-    if !findings.is_empty() {
-        return text;
-    }
-    if let Some(pointer) = failure.problem["pointer"].as_str().filter(|pointer| !pointer.is_empty()) {
-        text.push_str(&format!("  at {}\n", clean(pointer)));
-    }
-    if let Some(cause) = &failure.cause {
-        text.push_str(&format!("  cause: {}\n", clean(cause)));
-    }
-    if !failure.remedy().is_empty() {
-        text.push_str(&format!("  {} {}\n", paint.hint("hint:"), clean(failure.remedy())));
-    }
-    text
+    lines.join("\n")
 }
 
 /// Text that cannot steer a terminal or hide in it; line breaks stay.
@@ -242,7 +235,10 @@ mod tests {
 
     #[test]
     fn data_cannot_steer_a_terminal() {
-        assert_eq!(clean("a\u{1b}[2J\u{9b}b\u{202e}c\u{200b}\u{E0041}\n\td"), "a\\u{1b}[2J\\u{9b}b\\u{202e}c\\u{200b}\\u{e0041}\n    d");
+        assert_eq!(
+            clean("a\u{1b}[2J\u{9b}b\u{202e}c\u{200b}\u{E0041}\n\td"),
+            "a\\u{1b}[2J\\u{9b}b\\u{202e}c\\u{200b}\\u{e0041}\n    d"
+        );
         assert_eq!(clean_line("a\n  b\r\n\tc"), "a b c");
         assert_eq!(clean("Grüße, 日本"), "Grüße, 日本");
     }
@@ -269,8 +265,10 @@ mod tests {
                a.yaml: two
           hint: correct it
         ");
-        let finding = toolgate_registry::Finding::error("schema.type", "/input_schema", "no\u{1b}", "write one").on_line(3);
-        let refused = Failure::answered(400, json!({"detail": "x", "details": {"findings": [finding]}})).about("TOOL.md");
+        let finding =
+            toolgate_registry::Finding::error("schema.type", "/input_schema", "no\u{1b}", "write one").on_line(3);
+        let refused =
+            Failure::answered(400, json!({"detail": "x", "details": {"findings": [finding]}})).about("TOOL.md");
         insta::assert_snapshot!(describe(&refused, Paint::PLAIN), @r"
         TOOL.md:3: error[schema.type]: no\u{1b} (at /input_schema)
           fix: write one

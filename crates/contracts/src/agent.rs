@@ -240,9 +240,10 @@ mod tests {
 
     #[test]
     fn seed_spelling_is_accepted() {
-        let spec: AgentSpec =
-            json::decode(json!({"name": "a", "toolGroups": ["web"], "customTools": ["x"], "limits": {"maxToolCalls": 3}}))
-                .unwrap();
+        let spec: AgentSpec = json::decode(
+            json!({"name": "a", "toolGroups": ["web"], "customTools": ["x"], "limits": {"maxToolCalls": 3}}),
+        )
+        .unwrap();
         assert_eq!((spec.tool_groups, spec.custom_tools), (vec!["web".to_owned()], vec!["x".to_owned()]));
         assert_eq!(spec.limits.effective().max_tool_calls, Some(3));
         assert_eq!(spec.limits.effective().max_iterations, Some(10));

@@ -472,16 +472,20 @@ impl OrDerived for Option<Sink> {
 fn strip_prose(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|key, value| !matches!(key.as_str(), "title" | "description" | "examples" | "$comment") || value.is_object());
-            members.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "const" | "enum" | "default")).for_each(|(key, value)| {
-                if matches!(key.as_str(), "properties" | "$defs" | "patternProperties" | "dependentSchemas") {
-                    if let Value::Object(named) = value {
-                        named.values_mut().for_each(strip_prose);
-                    }
-                } else {
-                    strip_prose(value);
-                }
+            members.retain(|key, value| {
+                !matches!(key.as_str(), "title" | "description" | "examples" | "$comment") || value.is_object()
             });
+            members.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "const" | "enum" | "default")).for_each(
+                |(key, value)| {
+                    if matches!(key.as_str(), "properties" | "$defs" | "patternProperties" | "dependentSchemas") {
+                        if let Value::Object(named) = value {
+                            named.values_mut().for_each(strip_prose);
+                        }
+                    } else {
+                        strip_prose(value);
+                    }
+                },
+            );
         }
         Value::Array(items) => items.iter_mut().for_each(strip_prose),
         _ => {}
@@ -516,7 +520,8 @@ mod tests {
     #[test]
     fn a_property_named_title_is_behaviour() {
         let old = definition(json!({}));
-        let other = definition(json!({"input_schema": {"type": "object", "properties": {"title": {"type": "number"}}}}));
+        let other =
+            definition(json!({"input_schema": {"type": "object", "properties": {"title": {"type": "number"}}}}));
         let without = definition(json!({"input_schema": {"type": "object", "properties": {}}}));
         assert_ne!(old.behaviour_digest(), other.behaviour_digest());
         assert_ne!(old.behaviour_digest(), without.behaviour_digest());

@@ -120,7 +120,8 @@ struct Inner {
 
 impl Fault {
     pub fn new(kind: FaultKind, told: impl Into<String>, remedy: impl Into<String>) -> Self {
-        let inner = Inner { kind, told: told.into(), remedy: remedy.into(), pointer: None, details: None, logged: None };
+        let inner =
+            Inner { kind, told: told.into(), remedy: remedy.into(), pointer: None, details: None, logged: None };
         Self(Box::new(inner))
     }
 

@@ -55,8 +55,8 @@ pub fn read(bytes: &[u8], bytes_max: usize) -> Result<Value, Error> {
 
 /// Checks a value that came through another parser (YAML) by the same rules.
 pub fn check(value: &Value, bytes_max: usize) -> Result<Value, Error> {
-    let text = serde_json::to_vec(value)
-        .map_err(|error| Error { pointer: String::new(), message: error.to_string() })?;
+    let text =
+        serde_json::to_vec(value).map_err(|error| Error { pointer: String::new(), message: error.to_string() })?;
     read(&text, bytes_max)
 }
 
@@ -280,7 +280,9 @@ mod tests {
 
     #[test]
     fn equal_canonical_forms_are_equal_values() {
-        for (text, value) in [("1.0", json!(1)), ("-0", json!(0)), ("-0.0", json!(0)), ("1e2", json!(100)), ("0.5", json!(0.5))] {
+        for (text, value) in
+            [("1.0", json!(1)), ("-0", json!(0)), ("-0.0", json!(0)), ("1e2", json!(100)), ("0.5", json!(0.5))]
+        {
             assert_eq!(read(text.as_bytes(), 99).unwrap(), value, "{text}");
         }
         assert_eq!(canonical(&json!({"b": 1, "a": [1.5, "é\u{1}"]})), r#"{"a":[1.5,"é\u0001"],"b":1}"#);

@@ -14,7 +14,9 @@ pub const PART_CHARS_MAX: usize = 64;
 pub const WIRE_CHARS_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{shown}` is not a tool name: a part is a letter followed by at most 63 letters, digits, `_` or `-`, and a name is one part or two joined by a dot")]
+#[error(
+    "`{shown}` is not a tool name: a part is a letter followed by at most 63 letters, digits, `_` or `-`, and a name is one part or two joined by a dot"
+)]
 pub struct Error {
     shown: String,
 }
@@ -194,7 +196,11 @@ impl FromStr for Slug {
         let legal = (1..=63).contains(&text.len())
             && !text.starts_with('-')
             && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        if legal { Ok(Self(text.to_owned())) } else { Err(SlugError(text.chars().take(80).flat_map(char::escape_debug).collect())) }
+        if legal {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(SlugError(text.chars().take(80).flat_map(char::escape_debug).collect()))
+        }
     }
 }
 

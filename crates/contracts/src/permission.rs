@@ -87,7 +87,11 @@ impl FromStr for Permission {
             && text.split('.').all(|word| {
                 !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
             });
-        if legal { Ok(Self(Cow::Owned(text.to_owned()))) } else { Err(PermissionError(text.chars().take(80).collect())) }
+        if legal {
+            Ok(Self(Cow::Owned(text.to_owned())))
+        } else {
+            Err(PermissionError(text.chars().take(80).collect()))
+        }
     }
 }
 
@@ -253,9 +257,7 @@ impl Role {
                     P::AUDIT_READ,
                 ],
             ),
-            Self::Service => {
-                (&[], &[P::TOOLS_READ, P::CALLS_CREATE, P::CALLS_READ_OWN, P::WORK_LEASE, P::TOKENS_MINT])
-            }
+            Self::Service => (&[], &[P::TOOLS_READ, P::CALLS_CREATE, P::CALLS_READ_OWN, P::WORK_LEASE, P::TOKENS_MINT]),
         };
         let mut all: BTreeSet<Permission> = own.iter().cloned().collect();
         for role in base {

@@ -11,7 +11,10 @@ use crate::definition::{EgressClass, Sink, ToolType, words};
 /// Commands, connections and servers are named entries of the operator's configuration, never spelled out here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "a definition has one runner; an indirection would only be in the reader's way")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a definition has one runner; an indirection would only be in the reader's way"
+)]
 pub enum Runner {
     Builtin(Builtin),
     Http(Http),
@@ -256,11 +259,17 @@ impl Runner {
     /// `open` where the destination or the query is free text.
     pub fn sink_floor(&self) -> Sink {
         match self {
-            Self::Builtin(_) | Self::Composition(_) | Self::Expression(_) | Self::Record(_) | Self::Task(_) => Sink::None,
+            Self::Builtin(_) | Self::Composition(_) | Self::Expression(_) | Self::Record(_) | Self::Task(_) => {
+                Sink::None
+            }
             Self::Http(http) if host_is_template(&http.url) => Sink::Open,
             Self::Http(_) | Self::Openapi(_) | Self::Sql(_) | Self::Script(_) | Self::Prompt(_) => Sink::Fixed,
             Self::Python(Python { hosts, .. }) | Self::Wasm(Wasm { hosts, .. }) => {
-                if hosts.is_empty() { Sink::None } else { Sink::Fixed }
+                if hosts.is_empty() {
+                    Sink::None
+                } else {
+                    Sink::Fixed
+                }
             }
             Self::Mcp(_) | Self::External(_) => Sink::Open,
         }
@@ -284,11 +293,16 @@ impl Runner {
 fn statement_floor(statement: &str) -> EgressClass {
     let first: String = statement.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
     // A `WITH` may hide a data-modifying statement, so only plain reads are taken for reads.
-    if first.eq_ignore_ascii_case("select") && !mentions_writing(statement) { EgressClass::ReadOnly } else { EgressClass::Write }
+    if first.eq_ignore_ascii_case("select") && !mentions_writing(statement) {
+        EgressClass::ReadOnly
+    } else {
+        EgressClass::Write
+    }
 }
 
 fn mentions_writing(statement: &str) -> bool {
-    let writing = ["insert", "update", "delete", "merge", "into", "call", "copy", "lock", "truncate", "nextval", "setval"];
+    let writing =
+        ["insert", "update", "delete", "merge", "into", "call", "copy", "lock", "truncate", "nextval", "setval"];
     statement
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .any(|word| writing.iter().any(|verb| word.eq_ignore_ascii_case(verb)))
@@ -315,10 +329,16 @@ mod tests {
         floor(r#"{"kind":"http","method":"POST","url":"https://a.test/"}"#, EgressClass::Write);
         floor(r#"{"kind":"sql","connection":"c","statement":"select 1"}"#, EgressClass::ReadOnly);
         floor(r#"{"kind":"sql","connection":"c","statement":"SELECT * INTO x FROM y"}"#, EgressClass::Write);
-        floor(r#"{"kind":"sql","connection":"c","statement":"with x as (delete from y returning 1) select * from x"}"#, EgressClass::Write);
+        floor(
+            r#"{"kind":"sql","connection":"c","statement":"with x as (delete from y returning 1) select * from x"}"#,
+            EgressClass::Write,
+        );
         floor(r#"{"kind":"python","code":""}"#, EgressClass::None);
         floor(r#"{"kind":"python","code":"","hosts":[{"host":"a.test","methods":["GET"]}]}"#, EgressClass::ReadOnly);
-        floor(r#"{"kind":"wasm","plugin":"p","hosts":[{"host":"a.test","methods":["GET","POST"]}]}"#, EgressClass::Write);
+        floor(
+            r#"{"kind":"wasm","plugin":"p","hosts":[{"host":"a.test","methods":["GET","POST"]}]}"#,
+            EgressClass::Write,
+        );
         floor(r#"{"kind":"external"}"#, EgressClass::Write);
         floor(r#"{"kind":"script","entry":"build"}"#, EgressClass::Write);
         floor(r#"{"kind":"expression","cel":"1"}"#, EgressClass::None);
@@ -332,7 +352,8 @@ mod tests {
 
     #[test]
     fn a_free_destination_is_an_open_sink() {
-        let runner: Runner = serde_json::from_str(r#"{"kind":"http","method":"GET","url":"https://{{ host }}/"}"#).unwrap();
+        let runner: Runner =
+            serde_json::from_str(r#"{"kind":"http","method":"GET","url":"https://{{ host }}/"}"#).unwrap();
         assert_eq!(runner.sink_floor(), Sink::Open);
     }
 }

@@ -120,15 +120,7 @@ pub fn check(schema: &Value, at: &str) -> Vec<Finding> {
     }
     findings.extend(patterns(&places, at));
     if findings.iter().all(|finding| finding.severity != crate::Severity::Error) {
-        findings.extend(places.iter().filter(|place| defaults::never_ends(schema, place.schema)).map(|place| {
-            let fix = "give the default all its members, or leave out the one that recurs";
-            Finding::error(
-                "schema.default-loop",
-                format!("{at}{}/default", place.pointer),
-                "the default keeps adding to itself",
-                fix,
-            )
-        }));
+        findings.extend(endless_default(schema, &places, at));
     }
     findings.extend(meta(schema, at));
     findings.truncate(FINDINGS_MAX);
@@ -233,6 +225,25 @@ fn patterns(places: &[walk::Place<'_>], at: &str) -> Vec<Finding> {
         findings.push(Finding::error("schema.too-many-patterns", at, message, "use fewer patterns, or simpler ones"));
     }
     findings
+}
+
+/// Defaults are filled into every call, so what they add is bounded for all of them together.
+fn endless_default(schema: &Value, places: &[walk::Place<'_>], at: &str) -> Option<Finding> {
+    let mut added = 0;
+    for place in places {
+        added += defaults::added_to_own_default(schema, place.schema).unwrap_or(DEFAULTS_MAX);
+        if added >= DEFAULTS_MAX {
+            let fix = "give the default all its members, or leave out the one that recurs";
+            let pointer = format!("{at}{}/default", place.pointer);
+            return Some(Finding::error(
+                "schema.default-loop",
+                pointer,
+                "the default keeps adding to itself, or adds too much",
+                fix,
+            ));
+        }
+    }
+    None
 }
 
 /// What the language of schemas itself says about the schema.

@@ -22,7 +22,11 @@ use crate::extract::BODY_BYTES_MAX;
 use crate::problem::Problem;
 
 #[derive(OpenApi)]
-#[openapi(info(title = "Toolgate", description = "The gate between agents, people and their tools.", license(name = "Apache-2.0")))]
+#[openapi(info(
+    title = "Toolgate",
+    description = "The gate between agents, people and their tools.",
+    license(name = "Apache-2.0")
+))]
 struct Document;
 
 pub fn router(app: &App) -> Router {

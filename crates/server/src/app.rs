@@ -52,7 +52,15 @@ impl App {
         first_rows(&store, &clock, &rng).await?;
         let registry = Registry::open(store.clone(), clock.clone(), rng.clone(), code.builtins).await?;
         registry.publish_code_tools(code.tools).await?;
-        Ok(Self(Arc::new(Inner { config, store, registry, clock, rng, data: data.to_owned(), listening: OnceLock::new() })))
+        Ok(Self(Arc::new(Inner {
+            config,
+            store,
+            registry,
+            clock,
+            rng,
+            data: data.to_owned(),
+            listening: OnceLock::new(),
+        })))
     }
 
     /// The API as a service: behind the doors of [`crate::serve`], or in process for the command line.
@@ -95,7 +103,14 @@ async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault
     }
     let now = clock.now();
     let slug = |text: &str| text.parse::<Slug>().map_err(Fault::internal);
-    let tenant = |id, slug, name: &str| Tenant { id, slug, name: name.to_owned(), currency: "USD".to_owned(), open_write: false, created_at: now };
+    let tenant = |id, slug, name: &str| Tenant {
+        id,
+        slug,
+        name: name.to_owned(),
+        currency: "USD".to_owned(),
+        open_write: false,
+        created_at: now,
+    };
 
     let mut system = Change::new(TenantId::SYSTEM);
     system.insert_tenant(&tenant(TenantId::SYSTEM, slug("system")?, "System"));
@@ -109,7 +124,12 @@ async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault
     let id = TenantId::new(clock, rng);
     let mut first = Change::new(id);
     first.insert_tenant(&tenant(id, slug(FIRST_TENANT)?, "Default"));
-    first.insert_workspace(&Workspace { id: toolgate_contracts::Id::new(clock, rng), slug: slug(FIRST_WORKSPACE)?, name: "Main".to_owned(), created_at: now });
+    first.insert_workspace(&Workspace {
+        id: toolgate_contracts::Id::new(clock, rng),
+        slug: slug(FIRST_WORKSPACE)?,
+        name: "Main".to_owned(),
+        created_at: now,
+    });
     let account = toolgate_contracts::Id::new(clock, rng);
     first.insert_account(account, None, "Administrator", now);
     let user = User {

@@ -108,7 +108,15 @@ async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
 
 fn caller(holder: Holder, permissions: Permissions, credential: Credential) -> Caller {
     let Holder { tenant, tenant_slug, user, user_name, roles: _ } = holder;
-    Caller { tenant, tenant_slug, principal: Principal::User(user), display_name: user_name, permissions, agent: None, credential }
+    Caller {
+        tenant,
+        tenant_slug,
+        principal: Principal::User(user),
+        display_name: user_name,
+        permissions,
+        agent: None,
+        credential,
+    }
 }
 
 fn idle_until(app: &App, seen: Timestamp) -> Timestamp {
@@ -128,7 +136,11 @@ fn require_same_site(app: &App, request: &Parts) -> Result<(), Fault> {
     if same {
         return Ok(());
     }
-    Err(Fault::new(FaultKind::Forbidden, "this request comes from another site", "open the console itself and try there"))
+    Err(Fault::new(
+        FaultKind::Forbidden,
+        "this request comes from another site",
+        "open the console itself and try there",
+    ))
 }
 
 fn is_own_origin(app: &App, origin: &str, headers: &HeaderMap) -> bool {
@@ -139,7 +151,11 @@ fn is_own_origin(app: &App, origin: &str, headers: &HeaderMap) -> bool {
 
 fn bearer(headers: &HeaderMap) -> Option<Result<&str, Fault>> {
     let value = headers.get(header::AUTHORIZATION)?;
-    let key = value.to_str().ok().and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let key = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     Some(key.map(|(_, key)| key.trim()).ok_or_else(|| unauthenticated("the Authorization header is not `Bearer KEY`")))
 }
 
@@ -154,8 +170,12 @@ pub fn is_secure(app: &App) -> bool {
 
 /// Only the name that this server sets: on HTTPS a neighbour's page could plant the plain one.
 fn session_cookie<'h>(app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
-    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
-    pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == cookie_name(is_secure(app))).map(|(_, value)| value)
+    let pairs =
+        headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
+    pairs
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == cookie_name(is_secure(app)))
+        .map(|(_, value)| value)
 }
 
 fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

@@ -25,16 +25,66 @@ impl Key {
 }
 
 pub const KEYS: &[Key] = &[
-    Key { name: "listen", default: "127.0.0.1:8787", about: "Address and port to serve on; port 0 takes a free one.", check: is_address },
-    Key { name: "public_url", default: "", about: "How people and agents reach the server; links are made from it. Empty: the listening address.", check: is_origin },
-    Key { name: "database", default: "", about: "`postgres://…`, or empty for SQLite in the data folder.", check: is_database },
-    Key { name: "database_connections", default: "8", about: "Connections to PostgreSQL, at most.", check: |text| is_number(text, 2, 200) },
-    Key { name: "durability", default: "auto", about: "`auto`: what has an effect is on the disk before it is answered. `power`: everything is.", check: |text| is_one_of(text, &["auto", "power"]) },
-    Key { name: "allowed_hosts", default: "", about: "Further host names to answer to, separated by commas. The listening address, loopback names and the host of `public_url` always are.", check: anything },
-    Key { name: "log", default: "info", about: "What to log: `error`, `warn`, `info`, `debug`, or a filter such as `info,toolgate_store=debug`.", check: anything },
-    Key { name: "log_format", default: "text", about: "`text` or `json`.", check: |text| is_one_of(text, &["text", "json"]) },
-    Key { name: "session_idle_minutes", default: "30", about: "A browser session ends after this long without use.", check: |text| is_number(text, 1, 1440) },
-    Key { name: "session_hours", default: "8", about: "A browser session ends after this long in any case.", check: |text| is_number(text, 1, 168) },
+    Key {
+        name: "listen",
+        default: "127.0.0.1:8787",
+        about: "Address and port to serve on; port 0 takes a free one.",
+        check: is_address,
+    },
+    Key {
+        name: "public_url",
+        default: "",
+        about: "How people and agents reach the server; links are made from it. Empty: the listening address.",
+        check: is_origin,
+    },
+    Key {
+        name: "database",
+        default: "",
+        about: "`postgres://…`, or empty for SQLite in the data folder.",
+        check: is_database,
+    },
+    Key {
+        name: "database_connections",
+        default: "8",
+        about: "Connections to PostgreSQL, at most.",
+        check: |text| is_number(text, 2, 200),
+    },
+    Key {
+        name: "durability",
+        default: "auto",
+        about: "`auto`: what has an effect is on the disk before it is answered. `power`: everything is.",
+        check: |text| is_one_of(text, &["auto", "power"]),
+    },
+    Key {
+        name: "allowed_hosts",
+        default: "",
+        about: "Further host names to answer to, separated by commas. The listening address, loopback names and the host of `public_url` always are.",
+        check: anything,
+    },
+    Key {
+        name: "log",
+        default: "info",
+        about: "What to log: `error`, `warn`, `info`, `debug`, or a filter such as `info,toolgate_store=debug`.",
+        check: anything,
+    },
+    Key {
+        name: "log_format",
+        default: "text",
+        about: "`text` or `json`.",
+        check: |text| is_one_of(text, &["text", "json"]),
+    },
+    Key {
+        name: "session_idle_minutes",
+        default: "30",
+        about: "A browser session ends after this long without use.",
+        check: |text| is_number(text, 1, 1440),
+    },
+    Key {
+        name: "session_hours",
+        default: "8",
+        about: "A browser session ends after this long in any case.",
+        check: |text| is_number(text, 1, 168),
+    },
 ];
 
 /// Where a value came from, for `config show`.
@@ -77,15 +127,18 @@ impl Config {
         flags: &[(&'static str, String)],
     ) -> Result<Self, Problems> {
         let mut problems = Vec::new();
-        let mut settings: BTreeMap<&'static str, Setting> =
-            KEYS.iter().map(|key| (key.name, Setting { value: key.default.to_owned(), origin: Origin::Default })).collect();
-        let mut set = |name: &str, value: String, origin: Origin, place: String| match KEYS.iter().find(|key| key.name == name) {
-            None => problems.push(format!("{place}: unknown key `{name}`{}", suggestion(name))),
-            Some(key) => match (key.check)(&value) {
-                Err(problem) => problems.push(format!("{place}: `{name}`: {problem}")),
-                Ok(()) => drop(settings.insert(key.name, Setting { value, origin })),
-            },
-        };
+        let mut settings: BTreeMap<&'static str, Setting> = KEYS
+            .iter()
+            .map(|key| (key.name, Setting { value: key.default.to_owned(), origin: Origin::Default }))
+            .collect();
+        let mut set =
+            |name: &str, value: String, origin: Origin, place: String| match KEYS.iter().find(|key| key.name == name) {
+                None => problems.push(format!("{place}: unknown key `{name}`{}", suggestion(name))),
+                Some(key) => match (key.check)(&value) {
+                    Err(problem) => problems.push(format!("{place}: `{name}`: {problem}")),
+                    Ok(()) => drop(settings.insert(key.name, Setting { value, origin })),
+                },
+            };
         if let Some((path, bytes)) = file {
             match read_file(bytes) {
                 Err(problem) => return Err(Problems(vec![format!("{}: {problem}", path.display())])),
@@ -141,7 +194,11 @@ impl Config {
     }
 
     pub fn allowed_hosts(&self) -> Vec<String> {
-        self.get("allowed_hosts").split(',').map(|host| host.trim().to_lowercase()).filter(|host| !host.is_empty()).collect()
+        self.get("allowed_hosts")
+            .split(',')
+            .map(|host| host.trim().to_lowercase())
+            .filter(|host| !host.is_empty())
+            .collect()
     }
 }
 
@@ -186,10 +243,10 @@ fn suggestion(name: &str) -> String {
         let distance = edit_distance(name, key.name);
         distance <= 3 || (distance <= 5 && shared > key.name.len() / 2)
     };
-    KEYS.iter()
-        .filter(near)
-        .min_by_key(|key| edit_distance(name, key.name))
-        .map_or_else(|| "; `toolgate config show` lists all keys".to_owned(), |key| format!("; did you mean `{}`?", key.name))
+    KEYS.iter().filter(near).min_by_key(|key| edit_distance(name, key.name)).map_or_else(
+        || "; `toolgate config show` lists all keys".to_owned(),
+        |key| format!("; did you mean `{}`?", key.name),
+    )
 }
 
 fn edit_distance(left: &str, right: &str) -> usize {
@@ -223,7 +280,9 @@ fn anything(_: &str) -> Result<(), String> {
 }
 
 fn is_address(text: &str) -> Result<(), String> {
-    text.parse::<std::net::SocketAddr>().map(drop).map_err(|_| format!("`{text}` is not an address and port such as 127.0.0.1:8787"))
+    text.parse::<std::net::SocketAddr>()
+        .map(drop)
+        .map_err(|_| format!("`{text}` is not an address and port such as 127.0.0.1:8787"))
 }
 
 fn is_origin(text: &str) -> Result<(), String> {
@@ -236,7 +295,8 @@ fn is_origin(text: &str) -> Result<(), String> {
 }
 
 fn is_database(text: &str) -> Result<(), String> {
-    let known = text.is_empty() || ["postgres://", "postgresql://", "sqlite://"].iter().any(|scheme| text.starts_with(scheme));
+    let known =
+        text.is_empty() || ["postgres://", "postgresql://", "sqlite://"].iter().any(|scheme| text.starts_with(scheme));
     if known { Ok(()) } else { Err(format!("`{}` is neither postgres://… nor sqlite://…", without_password(text))) }
 }
 
@@ -269,8 +329,16 @@ mod tests {
 
     #[test]
     fn flags_win_over_environment_over_file_over_defaults() {
-        let config = load("listen: 127.0.0.1:1\nlog: warn\n", &[("TOOLGATE_LISTEN", "127.0.0.1:2")], &[("listen", "127.0.0.1:3")]).unwrap();
-        assert_eq!((config.get("listen"), config.get("log"), config.get("durability")), ("127.0.0.1:3", "warn", "auto"));
+        let config = load(
+            "listen: 127.0.0.1:1\nlog: warn\n",
+            &[("TOOLGATE_LISTEN", "127.0.0.1:2")],
+            &[("listen", "127.0.0.1:3")],
+        )
+        .unwrap();
+        assert_eq!(
+            (config.get("listen"), config.get("log"), config.get("durability")),
+            ("127.0.0.1:3", "warn", "auto")
+        );
         assert_eq!(config.settings()["listen"].origin, Origin::Flag);
     }
 
@@ -293,7 +361,12 @@ mod tests {
     fn a_password_is_never_shown() {
         let config = load("", &[("TOOLGATE_DATABASE", "postgres://me:hunter2@db/x")], &[]).unwrap();
         assert_eq!(config.shown()["database"].value, "postgres://me:***@db/x");
-        assert!(!load("", &[("TOOLGATE_DATABASE", "mysql://me:hunter2@db/x")], &[]).unwrap_err().to_string().contains("hunter2"));
+        assert!(
+            !load("", &[("TOOLGATE_DATABASE", "mysql://me:hunter2@db/x")], &[])
+                .unwrap_err()
+                .to_string()
+                .contains("hunter2")
+        );
     }
 
     #[test]

@@ -31,13 +31,20 @@ pub async fn checks(app: &App) -> Vec<Check> {
         Err(error) => Check::bad("database", error.to_string(), "check that it runs and that `database` names it"),
     });
     checks.push(match app.store.migration_state().await {
-        Ok(state) if state.applied == state.known => Check::good("migrations", format!("{} of {}", state.applied, state.known)),
-        Ok(state) => Check::bad("migrations", format!("{} of {}", state.applied, state.known), "run `toolgate db migrate`"),
+        Ok(state) if state.applied == state.known => {
+            Check::good("migrations", format!("{} of {}", state.applied, state.known))
+        }
+        Ok(state) => {
+            Check::bad("migrations", format!("{} of {}", state.applied, state.known), "run `toolgate db migrate`")
+        }
         Err(error) => Check::bad("migrations", error.to_string(), "use the Toolgate that made this database"),
     });
     checks.push(shadowed(app));
     let snapshot = app.registry.snapshot();
-    checks.push(Check::good("registry", format!("revision {}, {} tenants", snapshot.revision, snapshot.tenants().count())));
+    checks.push(Check::good(
+        "registry",
+        format!("revision {}, {} tenants", snapshot.revision, snapshot.tenants().count()),
+    ));
     checks
 }
 
@@ -45,22 +52,34 @@ fn data_folder(app: &App) -> Check {
     let probe = app.data.join(".doctor");
     match std::fs::write(&probe, b"x").and_then(|()| std::fs::remove_file(&probe)) {
         Ok(()) => Check::good("data folder", app.data.display().to_string()),
-        Err(error) => Check::bad("data folder", format!("{}: {error}", app.data.display()), "check its owner, its mode and the free space"),
+        Err(error) => Check::bad(
+            "data folder",
+            format!("{}: {error}", app.data.display()),
+            "check its owner, its mode and the free space",
+        ),
     }
 }
 
 /// A shipped tool that came later than a tenant's own of the same name stands behind it.
 fn shadowed(app: &App) -> Check {
     let snapshot = app.registry.snapshot();
-    let Ok(system) = snapshot.tenant(TenantId::SYSTEM) else { return Check::bad("tool names", "no system tenant", "restore a backup") };
+    let Ok(system) = snapshot.tenant(TenantId::SYSTEM) else {
+        return Check::bad("tool names", "no system tenant", "restore a backup");
+    };
     let behind: Vec<_> = snapshot
         .tenants()
-        .flat_map(|registry| registry.tools().filter(|tool| tool.tool.tenant == registry.tenant.id).map(move |tool| (registry, tool)))
+        .flat_map(|registry| {
+            registry.tools().filter(|tool| tool.tool.tenant == registry.tenant.id).map(move |tool| (registry, tool))
+        })
         .filter(|(registry, tool)| registry.tenant.id != TenantId::SYSTEM && system.find(&tool.tool.name, "").is_some())
         .map(|(registry, tool)| format!("{} in {}", tool.tool.name, registry.tenant.slug))
         .collect();
     if behind.is_empty() {
         return Check::good("tool names", "no tenant's tool hides a shared one");
     }
-    Check::bad("tool names", format!("hide shared tools: {}", behind.join(", ")), "register those tools under other names")
+    Check::bad(
+        "tool names",
+        format!("hide shared tools: {}", behind.join(", ")),
+        "register those tools under other names",
+    )
 }

@@ -39,12 +39,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
             let status = rejection.into_response().status();
             if status == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
-                Fault::new(FaultKind::TooLarge, format!("the body is larger than {BODY_BYTES_MAX} bytes"), "send a smaller one")
+                Fault::new(
+                    FaultKind::TooLarge,
+                    format!("the body is larger than {BODY_BYTES_MAX} bytes"),
+                    "send a smaller one",
+                )
             } else {
                 Fault::invalid("the body could not be read", "send it again")
             }
         })?;
-        let mut value = json::read(if bytes.is_empty() { b"{}" } else { &bytes }, BODY_BYTES_MAX).map_err(Fault::from)?;
+        let mut value =
+            json::read(if bytes.is_empty() { b"{}" } else { &bytes }, BODY_BYTES_MAX).map_err(Fault::from)?;
         json::drop_nulls(&mut value, &OPAQUE_MEMBERS);
         Ok(Self(json::decode(value).map_err(Fault::from)?))
     }
@@ -56,7 +61,10 @@ fn require_json(headers: &HeaderMap) -> Result<(), Fault> {
     if kind.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
-    Err(Fault::invalid(format!("the body's content type is `{kind}`"), "send JSON with `Content-Type: application/json`"))
+    Err(Fault::invalid(
+        format!("the body's content type is `{kind}`"),
+        "send JSON with `Content-Type: application/json`",
+    ))
 }
 
 /// A query string; unknown parameters are refused by their name.
@@ -70,7 +78,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
         query.map(|axum::extract::Query(query)| Self(query)).map_err(|rejection| {
             let told = rejection.body_text();
             let told = told.strip_prefix("Failed to deserialize query string: ").unwrap_or(&told).to_owned();
-            Fault::invalid(format!("the query is not understood: {told}"), "see `/openapi.json` for the parameters").into()
+            Fault::invalid(format!("the query is not understood: {told}"), "see `/openapi.json` for the parameters")
+                .into()
         })
     }
 }

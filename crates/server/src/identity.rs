@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{Caller, Fault, FaultKind, Id, KeyId, Permission, Permissions, Principal, Role, SessionId, Slug, TenantId, Timestamp};
+use toolgate_contracts::{
+    Caller, Fault, FaultKind, Id, KeyId, Permission, Permissions, Principal, Role, SessionId, Slug, TenantId, Timestamp,
+};
 use toolgate_registry::commands::FIRST_WORKSPACE;
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
@@ -44,23 +46,53 @@ impl App {
         Id::new(&self.clock, &self.rng)
     }
 
-    pub async fn create_tenant(&self, caller: &Caller, slug: Slug, name: &str, currency: &str) -> Result<(Tenant, i64), Fault> {
+    pub async fn create_tenant(
+        &self,
+        caller: &Caller,
+        slug: Slug,
+        name: &str,
+        currency: &str,
+    ) -> Result<(Tenant, i64), Fault> {
         caller.require(&Permission::TENANTS_MANAGE)?;
         check_name(name)?;
         let known = currency.len() == 3 && currency.bytes().all(|byte| byte.is_ascii_uppercase());
         if !known {
-            return Err(Fault::invalid(format!("`{currency}` is not a currency"), "write its three capital letters, as in USD").at("/currency"));
+            return Err(Fault::invalid(
+                format!("`{currency}` is not a currency"),
+                "write its three capital letters, as in USD",
+            )
+            .at("/currency"));
         }
         if self.registry.snapshot().tenant_by_slug(slug.as_str()).is_ok() {
-            return Err(Fault::conflict(format!("there is a tenant `{slug}` already"), "choose another short name").at("/slug"));
+            return Err(
+                Fault::conflict(format!("there is a tenant `{slug}` already"), "choose another short name").at("/slug")
+            );
         }
         let now = self.clock.now();
-        let tenant = Tenant { id: self.new_id(), slug, name: name.to_owned(), currency: currency.to_owned(), open_write: false, created_at: now };
+        let tenant = Tenant {
+            id: self.new_id(),
+            slug,
+            name: name.to_owned(),
+            currency: currency.to_owned(),
+            open_write: false,
+            created_at: now,
+        };
         let mut change = Change::new(tenant.id);
         change.insert_tenant(&tenant);
         let first = FIRST_WORKSPACE.parse().map_err(Fault::internal)?;
-        change.insert_workspace(&Workspace { id: self.new_id(), slug: first, name: "Main".to_owned(), created_at: now });
-        change.audit(&self.entry(caller, tenant.id, "tenant.create", tenant.slug.as_str(), json!({"name": name, "currency": currency})));
+        change.insert_workspace(&Workspace {
+            id: self.new_id(),
+            slug: first,
+            name: "Main".to_owned(),
+            created_at: now,
+        });
+        change.audit(&self.entry(
+            caller,
+            tenant.id,
+            "tenant.create",
+            tenant.slug.as_str(),
+            json!({"name": name, "currency": currency}),
+        ));
         change.count_revision();
         let revision = self.registry.finish(change).await?;
         Ok((tenant, revision))
@@ -69,7 +101,13 @@ impl App {
     /// The tenant-wide switch that lets open tool sets hold `write` tools; they still ask.
     pub async fn set_open_write(&self, caller: &Caller, open: bool) -> Result<i64, Fault> {
         caller.require(&Permission::TOOLS_ASSIGN)?;
-        let mut change = self.registry.begin(caller, caller.tenant, "tenant.open_write", caller.tenant_slug.as_str(), json!({"open_write": open}));
+        let mut change = self.registry.begin(
+            caller,
+            caller.tenant,
+            "tenant.open_write",
+            caller.tenant_slug.as_str(),
+            json!({"open_write": open}),
+        );
         change.set_open_write(open);
         self.registry.finish(change).await
     }
@@ -80,8 +118,17 @@ impl App {
         let workspace = Workspace { id: self.new_id(), slug, name: name.to_owned(), created_at: self.clock.now() };
         let mut change = Change::new(caller.tenant);
         change.insert_workspace(&workspace);
-        change.audit(&self.entry(caller, caller.tenant, "workspace.create", workspace.slug.as_str(), json!({"name": name})));
-        self.store.commit(change).await.map_err(|error| taken(error, "workspaces_slug", "workspace", workspace.slug.as_str()))?;
+        change.audit(&self.entry(
+            caller,
+            caller.tenant,
+            "workspace.create",
+            workspace.slug.as_str(),
+            json!({"name": name}),
+        ));
+        self.store
+            .commit(change)
+            .await
+            .map_err(|error| taken(error, "workspaces_slug", "workspace", workspace.slug.as_str()))?;
         Ok(workspace)
     }
 
@@ -103,11 +150,19 @@ impl App {
             (UserKind::Person, None) => Some(self.add_account(&mut change, &user, now)),
         };
         change.insert_user(&user, account);
-        change.audit(&self.entry(caller, caller.tenant, "user.create", &user.name, json!({"id": user.id, "roles": user.roles, "kind": user.kind})));
+        change.audit(&self.entry(
+            caller,
+            caller.tenant,
+            "user.create",
+            &user.name,
+            json!({"id": user.id, "roles": user.roles, "kind": user.kind}),
+        ));
         self.store.commit(change).await.map_err(|error| match error {
-            error if error.is("users_account") => {
-                Fault::conflict("this person is a member of the tenant already", "change their roles with `toolgate user set`").at("/email")
-            }
+            error if error.is("users_account") => Fault::conflict(
+                "this person is a member of the tenant already",
+                "change their roles with `toolgate user set`",
+            )
+            .at("/email"),
             error => taken(error, "users_name", "user", &user.name),
         })?;
         Ok(user)
@@ -152,12 +207,23 @@ impl App {
         check_name(&name)?;
         let own = caller.user().map(|user| user.to_string());
         let owner_name = owner.clone().or(own).unwrap_or_else(|| crate::app::FIRST_USER.to_owned());
-        let owner = self.store.user(caller.tenant, &owner_name).await?.ok_or_else(|| Fault::not_found("user", &owner_name).at("/owner"))?;
+        let owner = self
+            .store
+            .user(caller.tenant, &owner_name)
+            .await?
+            .ok_or_else(|| Fault::not_found("user", &owner_name).at("/owner"))?;
         caller.require(if caller.user() == Some(owner.id) { &Permission::KEYS_OWN } else { &Permission::KEYS_ALL })?;
-        let scopes = if scopes.is_empty() { vec!["tools:execute".to_owned(), "calls.read.own".to_owned()] } else { scopes };
-        let wanted = Permissions::from_scopes(scopes.iter().map(String::as_str)).map_err(|error| Fault::invalid(error.to_string(), "give permissions, roles or tools:execute").at("/scopes"))?;
+        let scopes =
+            if scopes.is_empty() { vec!["tools:execute".to_owned(), "calls.read.own".to_owned()] } else { scopes };
+        let wanted = Permissions::from_scopes(scopes.iter().map(String::as_str)).map_err(|error| {
+            Fault::invalid(error.to_string(), "give permissions, roles or tools:execute").at("/scopes")
+        })?;
         let held = Permissions::of(owner.roles.iter().copied());
-        let beyond: Vec<_> = wanted.iter().filter(|permission| !held.contains(permission) || !caller.may(permission)).map(ToString::to_string).collect();
+        let beyond: Vec<_> = wanted
+            .iter()
+            .filter(|permission| !held.contains(permission) || !caller.may(permission))
+            .map(ToString::to_string)
+            .collect();
         if !beyond.is_empty() {
             return Err(Fault::new(
                 FaultKind::Forbidden,
@@ -167,11 +233,22 @@ impl App {
             .at("/scopes"));
         }
         let agent = match &agent {
-            Some(name) => Some(self.registry.snapshot().tenant(caller.tenant)?.agent(name).ok_or_else(|| Fault::not_found("agent", name).at("/agent"))?.id),
+            Some(name) => Some(
+                self.registry
+                    .snapshot()
+                    .tenant(caller.tenant)?
+                    .agent(name)
+                    .ok_or_else(|| Fault::not_found("agent", name).at("/agent"))?
+                    .id,
+            ),
             None => None,
         };
         if days.is_some_and(|days| days == 0 || days > KEY_DAYS_MAX) {
-            return Err(Fault::invalid("a key lasts from 1 day to 3650 days", "give a number between, or leave it out").at("/days"));
+            return Err(Fault::invalid(
+                "a key lasts from 1 day to 3650 days",
+                "give a number between, or leave it out",
+            )
+            .at("/days"));
         }
         let now = self.clock.now();
         let key = ApiKey {
@@ -204,7 +281,8 @@ impl App {
         let sight = if all { None } else { caller.user() };
         let keys = self.store.keys(caller.tenant, sight, None, 10_000).await?;
         let id = id_or_name.parse::<KeyId>().ok();
-        let key = keys.into_iter().find(|key| key.revoked_at.is_none() && (Some(key.id) == id || key.name == id_or_name));
+        let key =
+            keys.into_iter().find(|key| key.revoked_at.is_none() && (Some(key.id) == id || key.name == id_or_name));
         let key = key.ok_or_else(|| Fault::not_found("key", id_or_name))?;
         let mut change = Change::new(caller.tenant);
         change.revoke_key(key.id, self.clock.now());
@@ -216,7 +294,8 @@ impl App {
     /// A link that signs one user in, once. The token goes into the fragment, which no server and no log sees.
     pub async fn create_link(&self, caller: &Caller, name: &str) -> Result<(String, Timestamp), Fault> {
         caller.require(&Permission::MEMBERS_MANAGE)?;
-        let user = self.store.user(caller.tenant, name).await?.filter(|user| user.kind == UserKind::Person && !user.disabled);
+        let user =
+            self.store.user(caller.tenant, name).await?.filter(|user| user.kind == UserKind::Person && !user.disabled);
         let user = user.ok_or_else(|| Fault::not_found("user", name))?;
         require_grantable(caller, &user.roles)?;
         let now = self.clock.now();
@@ -224,7 +303,13 @@ impl App {
         let (token, hash) = seal::token(&self.rng);
         let mut change = Change::new(caller.tenant);
         change.insert_link(hash, user.id, now, expires_at);
-        change.audit(&self.entry(caller, caller.tenant, "user.sign_in_link", &user.name, json!({"expires_at": expires_at})));
+        change.audit(&self.entry(
+            caller,
+            caller.tenant,
+            "user.sign_in_link",
+            &user.name,
+            json!({"expires_at": expires_at}),
+        ));
         self.store.commit(change).await?;
         Ok((token, expires_at))
     }
@@ -263,7 +348,10 @@ impl App {
 
     pub async fn sign_out(&self, caller: &Caller) -> Result<(), Fault> {
         let Credential::BrowserSession(session) = caller.credential else {
-            return Err(Fault::invalid("only a browser session can be signed out", "revoke a key with `toolgate key revoke`"));
+            return Err(Fault::invalid(
+                "only a browser session can be signed out",
+                "revoke a key with `toolgate key revoke`",
+            ));
         };
         let mut change = Change::new(caller.tenant);
         change.revoke_session(session, self.clock.now());
@@ -281,7 +369,13 @@ impl App {
         if apply {
             let mut change = Change::new(caller.tenant);
             change.erase_payloads_of(person);
-            change.audit(&self.entry(caller, caller.tenant, "person.erase", &person.to_string(), json!({"calls": count})));
+            change.audit(&self.entry(
+                caller,
+                caller.tenant,
+                "person.erase",
+                &person.to_string(),
+                json!({"calls": count}),
+            ));
             self.store.commit(change).await?;
         }
         Ok(count)
@@ -311,7 +405,14 @@ impl App {
         Ok(count)
     }
 
-    pub fn entry(&self, caller: &Caller, tenant: TenantId, action: &str, object: &str, details: serde_json::Value) -> Entry {
+    pub fn entry(
+        &self,
+        caller: &Caller,
+        tenant: TenantId,
+        action: &str,
+        object: &str,
+        details: serde_json::Value,
+    ) -> Entry {
         let details = match details {
             serde_json::Value::Object(details) => details,
             _ => serde_json::Map::new(),
@@ -330,7 +431,9 @@ impl App {
 
 /// Nobody hands out, or holds power over, rights that they do not have.
 fn require_grantable(caller: &Caller, roles: &[Role]) -> Result<(), Fault> {
-    let beyond = roles.iter().find(|role| !role.permissions().iter().all(|permission| caller.may(permission) || role_is_harmless(**role)));
+    let beyond = roles
+        .iter()
+        .find(|role| !role.permissions().iter().all(|permission| caller.may(permission) || role_is_harmless(**role)));
     match beyond {
         None => Ok(()),
         Some(role) => Err(Fault::new(
@@ -348,16 +451,25 @@ fn role_is_harmless(role: Role) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), Fault> {
-    let legal = !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.chars().any(char::is_control);
+    let legal =
+        !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.chars().any(char::is_control);
     if legal {
         return Ok(());
     }
-    Err(Fault::invalid(format!("a name has 1 to {NAME_CHARS_MAX} characters and no control characters"), "choose another name").at("/name"))
+    Err(Fault::invalid(
+        format!("a name has 1 to {NAME_CHARS_MAX} characters and no control characters"),
+        "choose another name",
+    )
+    .at("/name"))
 }
 
 fn check_email(email: Option<&str>) -> Result<(), Fault> {
     match email {
-        Some(email) if email.len() > 254 || email.split_once('@').is_none_or(|(user, host)| user.is_empty() || !host.contains('.')) || email.chars().any(|c| c.is_control() || c.is_whitespace()) => {
+        Some(email)
+            if email.len() > 254
+                || email.split_once('@').is_none_or(|(user, host)| user.is_empty() || !host.contains('.'))
+                || email.chars().any(|c| c.is_control() || c.is_whitespace()) =>
+        {
             Err(Fault::invalid("this is not an e-mail address", "write it as name@example.com").at("/email"))
         }
         _ => Ok(()),

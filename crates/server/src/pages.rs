@@ -26,13 +26,21 @@ pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .route("/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("../page/page.js"))))
         .route("/favicon.ico", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
         .route("/mark.svg", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "Nothing here. The console is at /, the API at /api/v1, its description at /openapi.json.\n") })
+        .fallback(|| async {
+            (
+                StatusCode::NOT_FOUND,
+                "Nothing here. The console is at /, the API at /api/v1, its description at /openapi.json.\n",
+            )
+        })
 }
 
 /// What every answer carries, pages and API alike.
 pub fn secured<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     SECURITY_HEADERS.iter().fold(router, |router, (name, value)| {
-        router.layer(SetResponseHeaderLayer::if_not_present(HeaderName::from_static(name), HeaderValue::from_static(value)))
+        router.layer(SetResponseHeaderLayer::if_not_present(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        ))
     })
 }
 

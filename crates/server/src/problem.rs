@@ -17,7 +17,11 @@ impl IntoResponse for Problem {
         let Self(fault) = self;
         if let Some(logged) = fault.logged() {
             let broken = matches!(fault.kind(), FaultKind::Internal | FaultKind::Unavailable);
-            if broken { tracing::error!(told = fault.told(), "{logged}") } else { tracing::debug!(told = fault.told(), "{logged}") }
+            if broken {
+                tracing::error!(told = fault.told(), "{logged}");
+            } else {
+                tracing::debug!(told = fault.told(), "{logged}");
+            }
         }
         let status = StatusCode::from_u16(fault.kind().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, fault.problem().to_string()).into_response();

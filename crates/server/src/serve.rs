@@ -41,7 +41,10 @@ pub struct Running {
 #[derive(Debug)]
 pub enum ServeError {
     /// Another process has the folder; a server says how to reach it.
-    Held { pid: Option<u32>, running: Option<Running> },
+    Held {
+        pid: Option<u32>,
+        running: Option<Running>,
+    },
     Fault(Fault),
 }
 
@@ -143,7 +146,11 @@ pub fn outer(app: &App) -> Router {
 /// Answers only to its own names, so that a page elsewhere cannot reach it by rebinding one.
 async fn known_host(State(app): State<App>, request: Request, next: Next) -> Response {
     let host = request.uri().host().map(str::to_owned).or_else(|| {
-        request.headers().get(header::HOST).and_then(|value| value.to_str().ok()).map(|host| without_port(host).to_owned())
+        request
+            .headers()
+            .get(header::HOST)
+            .and_then(|value| value.to_str().ok())
+            .map(|host| without_port(host).to_owned())
     });
     match host {
         Some(host) if is_known(&app, &host) => next.run(request).await,
@@ -159,12 +166,19 @@ fn is_known(app: &App, host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']').to_lowercase();
     let public = app.config.get("public_url").split_once("://").map_or("", |(_, host)| without_port(host));
     let listening = app.listening.get().map(|address| address.ip().to_string());
-    matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1") || Some(&host) == listening.as_ref() || (!public.is_empty() && host == public) || app.config.allowed_hosts().contains(&host)
+    matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1")
+        || Some(&host) == listening.as_ref()
+        || (!public.is_empty() && host == public)
+        || app.config.allowed_hosts().contains(&host)
 }
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) => name,
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) =>
+        {
+            name
+        }
         _ => host,
     }
 }
@@ -197,7 +211,12 @@ async fn key_file(app: &App, data: &Path) -> Result<PathBuf, Fault> {
         _ => {}
     }
     let scopes = vec!["admin".to_owned(), "operator".to_owned()];
-    let (_, text) = app.create_key(&caller, NewKey { name: KEY_NAME.to_owned(), owner: Some(FIRST_USER.to_owned()), agent: None, scopes, days: None }).await?;
+    let (_, text) = app
+        .create_key(
+            &caller,
+            NewKey { name: KEY_NAME.to_owned(), owner: Some(FIRST_USER.to_owned()), agent: None, scopes, days: None },
+        )
+        .await?;
     write_private(&path, &text).map_err(|error| Fault::internal(format!("{}: {error}", path.display())))?;
     Ok(path)
 }

@@ -1,4 +1,5 @@
--- The tables of Toolgate, in both databases. {uuid}, {bool}, {int}, {bytes} and {strict} are spelled per database.
+-- The tables of Toolgate, in both databases. Types in braces are spelled per database; {by_id} and {by_run} also say
+-- what PostgreSQL partitions the large tables by.
 -- Times are milliseconds since 1970 UTC; JSON is text, because what was judged is what is kept.
 -- Every unique key holds the tenant, so that no tenant can learn what another has.
 
@@ -281,6 +282,71 @@ CREATE TABLE steps (
 ) {strict};
 CREATE INDEX steps_run ON steps (tenant_id, run_id, id);
 
+CREATE TABLE calls (
+    tenant_id {uuid} NOT NULL,
+    id {uuid} NOT NULL,
+    call_id TEXT NOT NULL,
+    -- Null for a lone call: its run has the call's own id and no row.
+    run_id {uuid},
+    root_run_id {uuid},
+    step_id {uuid},
+    seq {int} NOT NULL DEFAULT 0,
+    tool_id {uuid} NOT NULL REFERENCES tools (id),
+    tool_version TEXT NOT NULL,
+    agent_id {uuid},
+    workspace_id {uuid},
+    principal TEXT NOT NULL,
+    source TEXT NOT NULL CONSTRAINT calls_source
+        CHECK (source IN ('web', 'agent', 'api', 'mcp', 'cli', 'workflow', 'embed', 'schedule')),
+    mode TEXT NOT NULL DEFAULT 'execute' CONSTRAINT calls_mode CHECK (mode IN ('execute', 'record', 'dry_run')),
+    egress_class TEXT NOT NULL CONSTRAINT calls_egress_class CHECK (egress_class IN ('none', 'read_only', 'write')),
+    effect_free {bool} NOT NULL,
+    status TEXT NOT NULL CONSTRAINT calls_status CHECK (status IN
+        ('pending', 'approved', 'rejected', 'running', 'completed', 'failed', 'cancelled', 'outcome_unknown')),
+    approval_status TEXT NOT NULL DEFAULT 'not_required' CONSTRAINT calls_approval_status
+        CHECK (approval_status IN ('pending', 'approved', 'rejected', 'not_required')),
+    approval_required {bool} NOT NULL DEFAULT FALSE,
+    -- A `write`, or asked by a label: set at submit, never cleared; only a person's decision lets it run.
+    person_required {bool} NOT NULL DEFAULT FALSE,
+    approval_id {uuid},
+    approval_decided_by TEXT,
+    approval_reason TEXT,
+    cost_estimate TEXT,
+    cost TEXT,
+    attempts {int} NOT NULL DEFAULT 0,
+    cached {bool} NOT NULL DEFAULT FALSE,
+    truncated {bool} NOT NULL DEFAULT FALSE,
+    definition_digest {bytes} NOT NULL,
+    policy_revision {int} NOT NULL DEFAULT 0,
+    created_at {int} NOT NULL,
+    started_at {int},
+    completed_at {int},
+    labels TEXT NOT NULL DEFAULT '[]',
+    metadata TEXT,
+    usage TEXT,
+    decision TEXT NOT NULL,
+    error TEXT,
+    input TEXT,
+    proposed_input TEXT,
+    output TEXT,
+    PRIMARY KEY (tenant_id, id),
+    CONSTRAINT calls_run FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE,
+    CONSTRAINT calls_write_needs_person CHECK (egress_class <> 'write' OR person_required OR mode = 'dry_run' OR status = 'failed'),
+    CONSTRAINT calls_person_decides CHECK (
+        NOT person_required
+        OR status IN ('pending', 'rejected', 'failed', 'cancelled')
+        OR mode = 'dry_run'
+        OR (approval_status = 'approved' AND approval_decided_by IS NOT NULL AND approval_decided_by <> 'system:timeout'))
+) {by_id};
+CREATE INDEX calls_tool ON calls (tenant_id, tool_id, id);
+CREATE INDEX calls_principal ON calls (tenant_id, principal, id);
+CREATE INDEX calls_root_run ON calls (tenant_id, root_run_id, id) WHERE root_run_id IS NOT NULL;
+CREATE INDEX calls_run ON calls (tenant_id, run_id, id) WHERE run_id IS NOT NULL;
+CREATE INDEX calls_agent ON calls (tenant_id, agent_id, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX calls_agent_status ON calls (tenant_id, agent_id, status, id) WHERE agent_id IS NOT NULL AND status <> 'completed';
+CREATE INDEX calls_pending ON calls (tenant_id, id) WHERE approval_status = 'pending';
+CREATE INDEX calls_unfinished_or_failed ON calls (tenant_id, status, id) WHERE status <> 'completed';
+
 CREATE TABLE approvals (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     id {uuid} NOT NULL,
@@ -384,6 +450,27 @@ CREATE TABLE blobs (
 CREATE INDEX blobs_call ON blobs (tenant_id, call_id) WHERE call_id IS NOT NULL;
 
 -- ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- Several events of one call may share a row: `events` holds seq .. last_seq.
+CREATE TABLE events (
+    tenant_id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    seq {int} NOT NULL,
+    last_seq {int} NOT NULL,
+    call_id {uuid},
+    events TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, run_id, seq)
+) {by_run};
+
+CREATE TABLE audit_leaves (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    entry TEXT NOT NULL CONSTRAINT audit_leaves_size CHECK (octet_length(entry) < 65536),
+    digest {bytes} NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {by_id};
 
 -- A leaf gets its index by an insert here, so that leaves themselves never change.
 CREATE TABLE audit_sequence (

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::EgressClass;
-use toolgate_contracts::{AgentId, CallId, Digest, Fault, Page, Principal, RunId, Source, StepId, TenantId, Timestamp, ToolId};
+use toolgate_contracts::{
+    AgentId, CallId, Digest, Fault, Page, Principal, RunId, Source, StepId, TenantId, Timestamp, ToolId,
+};
 use utoipa::ToSchema;
 
 use crate::change::Change;
@@ -144,7 +146,8 @@ impl Change {
 }
 
 /// The columns of a list; the large ones stay on their pages.
-const LISTED: &str = "c.tenant_id, c.id, c.call_id, c.run_id, c.step_id, c.tool_id, c.tool_version, c.agent_id, c.principal,
+const LISTED: &str =
+    "c.tenant_id, c.id, c.call_id, c.run_id, c.step_id, c.tool_id, c.tool_version, c.agent_id, c.principal,
     c.source, c.egress_class, c.status, c.approval_status, c.created_at, c.completed_at";
 
 /// A row of a list: no payloads, the joined names of seed 000's view.
@@ -257,7 +260,9 @@ impl Store {
             let _ = write!(condition, " AND c.id < ${}", parameters.len() + 1);
         }
         let page = |owner: &str| {
-            format!("SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page")
+            format!(
+                "SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page"
+            )
         };
         // Each part is one index range, so a page costs the same whether the viewer has ten calls or a million.
         let (scope, source) = match sight {

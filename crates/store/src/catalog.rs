@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, Visibility};
 use toolgate_contracts::{
-    AgentId, AgentState, Definition, Digest, Fault, FoldedName, Profile, ProfileId, TenantId, Timestamp, ToolId, ToolName,
-    UserId, VersionId, WorkspaceId, json,
+    AgentId, AgentState, Definition, Digest, Fault, FoldedName, Profile, ProfileId, TenantId, Timestamp, ToolId,
+    ToolName, UserId, VersionId, WorkspaceId, json,
 };
 use utoipa::ToSchema;
 
@@ -177,7 +177,13 @@ impl Store {
 }
 
 fn tool(row: &Row) -> Result<Tool, Error> {
-    Ok(Tool { tenant: row.get(0)?, id: row.get(1)?, name: row.parse(2)?, origin: row.parse(3)?, created_at: row.get(4)? })
+    Ok(Tool {
+        tenant: row.get(0)?,
+        id: row.get(1)?,
+        name: row.parse(2)?,
+        origin: row.parse(3)?,
+        created_at: row.get(4)?,
+    })
 }
 
 fn version(row: &Row) -> Result<Version, Error> {
@@ -187,7 +193,8 @@ fn version(row: &Row) -> Result<Version, Error> {
         definition["output_schema"] = row.json(6)?;
     }
     let definition: Definition = json::decode(definition).map_err(|error| Error::Corrupt(error.to_string()))?;
-    let lifecycle = Lifecycle { state: row.parse(10)?, message: row.get(11)?, remove_by: row.get(12)?, replaced_by: row.get(13)? };
+    let lifecycle =
+        Lifecycle { state: row.parse(10)?, message: row.get(11)?, remove_by: row.get(12)?, replaced_by: row.get(13)? };
     Ok(Version {
         tenant: row.get(0)?,
         id: row.get(1)?,
@@ -204,11 +211,23 @@ fn version(row: &Row) -> Result<Version, Error> {
 }
 
 fn over(row: &Row) -> Result<Override, Error> {
-    Ok(Override { tenant: row.get(0)?, tool: row.get(1)?, enabled: row.get(2)?, patch: row.json(3)?, revision: row.get(4)? })
+    Ok(Override {
+        tenant: row.get(0)?,
+        tool: row.get(1)?,
+        enabled: row.get(2)?,
+        patch: row.json(3)?,
+        revision: row.get(4)?,
+    })
 }
 
 fn alias(row: &Row) -> Result<Alias, Error> {
-    Ok(Alias { tenant: row.get(0)?, name: row.parse(1)?, tool: row.get(2)?, remove_by: row.get(3)?, visibility: row.parse(4)? })
+    Ok(Alias {
+        tenant: row.get(0)?,
+        name: row.parse(1)?,
+        tool: row.get(2)?,
+        remove_by: row.get(3)?,
+        visibility: row.parse(4)?,
+    })
 }
 
 fn group(row: &Row) -> Result<GroupMember, Error> {
@@ -507,5 +526,8 @@ fn name_taken(name: &ToolName) -> Fault {
 }
 
 fn changed_meanwhile(what: &str, name: &str) -> Fault {
-    Fault::conflict(format!("the {what} `{name}` was changed by somebody else meanwhile"), "read it again and repeat your change")
+    Fault::conflict(
+        format!("the {what} `{name}` was changed by somebody else meanwhile"),
+        "read it again and repeat your change",
+    )
 }

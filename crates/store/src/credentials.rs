@@ -1,7 +1,9 @@
 //! API keys, browser sessions and one-time sign-in links. Secrets are kept only as hashes.
 
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{AgentId, Digest, Fault, FaultKind, KeyId, Role, SessionId, Slug, TenantId, Timestamp, UserId};
+use toolgate_contracts::{
+    AgentId, Digest, Fault, FaultKind, KeyId, Role, SessionId, Slug, TenantId, Timestamp, UserId,
+};
 use utoipa::ToSchema;
 
 use crate::change::{Change, Durability, Expect};
@@ -55,7 +57,18 @@ pub struct SessionHolder {
 
 impl Change {
     pub fn insert_key(&mut self, key: &ApiKey, secret_hash: Digest) -> &mut Self {
-        let ApiKey { id, name, owner, owner_name: _, agent, scopes, created_at, expires_at, revoked_at: _, last_used_at: _ } = key;
+        let ApiKey {
+            id,
+            name,
+            owner,
+            owner_name: _,
+            agent,
+            scopes,
+            created_at,
+            expires_at,
+            revoked_at: _,
+            last_used_at: _,
+        } = key;
         let scopes = serde_json::Value::from(scopes.clone()).to_string();
         self.then(
             "INSERT INTO api_keys (tenant_id, id, user_id, agent_id, name, secret_hash, scopes, created_at, expires_at)
@@ -197,11 +210,18 @@ impl Store {
     }
 
     /// Keys, newest first: those of one user, or all.
-    pub async fn keys(&self, tenant: TenantId, owner: Option<UserId>, before: Option<KeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+    pub async fn keys(
+        &self,
+        tenant: TenantId,
+        owner: Option<UserId>,
+        before: Option<KeyId>,
+        limit: u32,
+    ) -> Result<Vec<ApiKey>, Error> {
         let sql = "SELECT k.id, k.name, k.user_id, u.name, k.agent_id, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
              FROM api_keys k JOIN users u ON u.tenant_id = k.tenant_id AND u.id = k.user_id
              WHERE k.tenant_id = $1 AND (k.user_id = $2 OR $3) AND (k.id < $4 OR $5) ORDER BY k.id DESC LIMIT $6";
-        let parameters = vec![owner.into(), owner.is_none().into(), before.into(), before.is_none().into(), limit.into()];
+        let parameters =
+            vec![owner.into(), owner.is_none().into(), before.into(), before.is_none().into(), limit.into()];
         let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
         let key = |row: &Row| {
             Ok(ApiKey {

@@ -26,7 +26,8 @@ impl ListOf<'_> {
     /// The key behind which the list goes on.
     pub fn key(&self, cursor: &str) -> Result<String, Fault> {
         let refused = || {
-            Fault::invalid("the cursor does not belong to this list and filter", "start again without `cursor`").at("/cursor")
+            Fault::invalid("the cursor does not belong to this list and filter", "start again without `cursor`")
+                .at("/cursor")
         };
         if cursor.len() > CURSOR_BYTES_MAX {
             return Err(refused());
@@ -39,7 +40,12 @@ impl ListOf<'_> {
 
     fn binding(&self, last_key: &str) -> [u8; BINDING_BYTES] {
         let mut hash = Sha256::new();
-        for part in [self.tenant.uuid().as_bytes().as_slice(), self.list.as_bytes(), self.filter.as_bytes(), last_key.as_bytes()] {
+        for part in [
+            self.tenant.uuid().as_bytes().as_slice(),
+            self.list.as_bytes(),
+            self.filter.as_bytes(),
+            last_key.as_bytes(),
+        ] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }

@@ -76,6 +76,8 @@ pub(crate) fn spelled(common: &str, kind: Kind) -> String {
         .replace("{bytes}", spelling("BLOB", "bytea"))
         .replace("{real}", spelling("REAL", "double precision"))
         .replace("{strict}", spelling("STRICT", ""))
+        .replace("{by_id}", spelling("STRICT", "PARTITION BY RANGE (id)"))
+        .replace("{by_run}", spelling("STRICT, WITHOUT ROWID", "PARTITION BY RANGE (run_id)"))
 }
 
 /// The checksum of what was run, in hexadecimal.

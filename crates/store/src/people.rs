@@ -179,7 +179,8 @@ impl Store {
 
     pub async fn account_by_email(&self, email: &str) -> Result<Option<AccountId>, Error> {
         let sql = "SELECT id FROM accounts WHERE email = $1";
-        let rows = self.query(&Scope::Everyone("accounts are people, in whatever tenants"), sql, vec![email.into()]).await?;
+        let rows =
+            self.query(&Scope::Everyone("accounts are people, in whatever tenants"), sql, vec![email.into()]).await?;
         rows.first().map(|row| row.get(0)).transpose()
     }
 
@@ -188,7 +189,13 @@ impl Store {
         let mut users = Vec::with_capacity(rows.len());
         for row in rows {
             let id: UserId = row.get(0)?;
-            let roles = self.query(&scope, "SELECT role FROM user_roles WHERE tenant_id = $1 AND user_id = $2 ORDER BY role", vec![id.into()]).await?;
+            let roles = self
+                .query(
+                    &scope,
+                    "SELECT role FROM user_roles WHERE tenant_id = $1 AND user_id = $2 ORDER BY role",
+                    vec![id.into()],
+                )
+                .await?;
             let workspaces = self
                 .query(
                     &scope,

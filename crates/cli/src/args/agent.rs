@@ -10,7 +10,9 @@ use super::one_of;
 #[derive(Subcommand)]
 pub enum AgentCommand {
     /// Create an agent
-    #[command(after_help = "Examples:\n  toolgate agent create --name billing --model openai/gpt-5 --instructions @billing.txt\n  toolgate agent create --file agents/billing.yaml")]
+    #[command(
+        after_help = "Examples:\n  toolgate agent create --name billing --model openai/gpt-5 --instructions @billing.txt\n  toolgate agent create --file agents/billing.yaml"
+    )]
     Create {
         /// The agent as a YAML or JSON file; `-` reads standard input
         #[arg(long, value_name = "FILE", required_unless_present = "name")]
@@ -91,7 +93,9 @@ pub enum ProfileCommand {
     /// Show a profile
     Show { profile: String },
     /// Create or replace a profile from a YAML or JSON file
-    #[command(after_help = "Example of a file:\n  name: careful\n  requires_approval: true\n  deny_tools: [http_get]\n  max_cost_per_day: \"5.00\"")]
+    #[command(
+        after_help = "Example of a file:\n  name: careful\n  requires_approval: true\n  deny_tools: [http_get]\n  max_cost_per_day: \"5.00\""
+    )]
     Set {
         /// The profile; `-` reads standard input
         #[arg(long, value_name = "FILE")]

@@ -9,7 +9,9 @@ use super::one_of;
 #[derive(Subcommand)]
 pub enum KeyCommand {
     /// Make an API key; its secret is printed once and never again
-    #[command(after_help = "Examples:\n  toolgate key create ci --days 90\n  toolgate key create billing-agent --agent billing\n  toolgate key create admin-laptop --scope admin --scope operator > key.txt")]
+    #[command(
+        after_help = "Examples:\n  toolgate key create ci --days 90\n  toolgate key create billing-agent --agent billing\n  toolgate key create admin-laptop --scope admin --scope operator > key.txt"
+    )]
     Create {
         /// What the key is called in lists
         name: String,
@@ -105,7 +107,9 @@ pub enum UserCommand {
         limit: u32,
     },
     /// Create a user
-    #[command(after_help = "Examples:\n  toolgate user create Ada --email ada@example.com --role author\n  toolgate user create deployer --service")]
+    #[command(
+        after_help = "Examples:\n  toolgate user create Ada --email ada@example.com --role author\n  toolgate user create deployer --service"
+    )]
     Create(NewUser),
     /// Show a user
     Show {

@@ -9,7 +9,9 @@ use clap::{Args, Subcommand};
 /// Without a database URL everything is kept in the data folder. A one-time link that signs you in is printed when the
 /// server is ready; SIGTERM or Ctrl-C lets open requests finish and ends within ten seconds.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  toolgate serve\n  toolgate serve --listen 127.0.0.1:0 --json\n  toolgate serve --database postgres://toolgate@db/toolgate --public-url https://tools.example.com")]
+#[command(
+    after_help = "Examples:\n  toolgate serve\n  toolgate serve --listen 127.0.0.1:0 --json\n  toolgate serve --database postgres://toolgate@db/toolgate --public-url https://tools.example.com"
+)]
 pub struct Serve {
     /// Address and port; port 0 takes a free one [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDRESS")]
@@ -32,7 +34,9 @@ pub enum DbCommand {
     /// Bring the database up to date
     Migrate,
     /// Copy an SQLite database while it is in use
-    #[command(after_help = "With --server the file is written into `backups` of the server's data folder, and FILE is a plain name.")]
+    #[command(
+        after_help = "With --server the file is written into `backups` of the server's data folder, and FILE is a plain name."
+    )]
     Backup {
         /// A file that does not exist yet
         file: PathBuf,

@@ -11,10 +11,14 @@ use super::one_of;
 #[derive(Subcommand)]
 pub enum ToolCommand {
     /// List the tools you have, or the assignments, or the profiles
-    #[command(after_help = "Examples:\n  toolgate tool list --risk critical\n  toolgate tool list --category data\n  toolgate tool list --assignments --agent billing")]
+    #[command(
+        after_help = "Examples:\n  toolgate tool list --risk critical\n  toolgate tool list --category data\n  toolgate tool list --assignments --agent billing"
+    )]
     List(List),
     /// Show one tool; a namespace alone lists its functions
-    #[command(after_help = "Examples:\n  toolgate tool show send_email\n  toolgate tool show send_email@1.0.0 --as openai\n  toolgate tool show monorepo_cli")]
+    #[command(
+        after_help = "Examples:\n  toolgate tool show send_email\n  toolgate tool show send_email@1.0.0 --as openai\n  toolgate tool show monorepo_cli"
+    )]
     Show {
         /// NAME, NAME@VERSION or an alias
         name: String,
@@ -36,13 +40,17 @@ pub enum ToolCommand {
     /// List the categories and how many tools each has
     Categories,
     /// Test a TOOL.md offline, without a database or a server
-    #[command(after_help = "Examples:\n  toolgate tool test tools/send_email/TOOL.md\n  toolgate tool test tools --json")]
+    #[command(
+        after_help = "Examples:\n  toolgate tool test tools/send_email/TOOL.md\n  toolgate tool test tools --json"
+    )]
     Test {
         /// A TOOL.md, or a folder that holds one or several
         path: PathBuf,
     },
     /// Register a tool from its TOOL.md; without --apply only say what would change
-    #[command(after_help = "Examples:\n  toolgate tool register --file tools/send_email\n  toolgate tool register --file tools/send_email/TOOL.md --apply")]
+    #[command(
+        after_help = "Examples:\n  toolgate tool register --file tools/send_email\n  toolgate tool register --file tools/send_email/TOOL.md --apply"
+    )]
     Register {
         /// A TOOL.md, a definition as .json, or a folder that holds one or several
         #[arg(long, value_name = "PATH")]
@@ -178,7 +186,9 @@ pub struct StateChange {
 #[derive(Subcommand)]
 pub enum OverrideCommand {
     /// Set this tenant's override of a shared tool; it replaces the one before
-    #[command(after_help = "An override may rename or tighten: name, title, requires_approval, permission_policy, risk, hitl.mode,\nvisibility, required_permission, timeout_ms, max_output_bytes, hosts.\n\nExamples:\n  toolgate tool override set web_search title=\"Look it up\" risk=critical\n  toolgate tool override set http_get hosts=example.com,example.org timeout_ms=5000")]
+    #[command(
+        after_help = "An override may rename or tighten: name, title, requires_approval, permission_policy, risk, hitl.mode,\nvisibility, required_permission, timeout_ms, max_output_bytes, hosts.\n\nExamples:\n  toolgate tool override set web_search title=\"Look it up\" risk=critical\n  toolgate tool override set http_get hosts=example.com,example.org timeout_ms=5000"
+    )]
     Set {
         name: String,
         /// What to change, as KEY=VALUE

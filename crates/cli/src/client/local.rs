@@ -30,7 +30,10 @@ impl Local {
     }
 
     pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
-        let mut request = Request::builder().method(method).uri(target).extension(LocalCaller { uid: rustix::process::getuid().as_raw() });
+        let mut request = Request::builder()
+            .method(method)
+            .uri(target)
+            .extension(LocalCaller { uid: rustix::process::getuid().as_raw() });
         if let Some(tenant) = &self.tenant {
             request = request.header(TENANT_HEADER, tenant);
         }
@@ -41,7 +44,9 @@ impl Local {
             }
             None => Body::empty(),
         };
-        let request = request.body(body).map_err(|error| Failure::usage(format!("this cannot be sent: {error}"), "check --tenant"))?;
+        let request = request
+            .body(body)
+            .map_err(|error| Failure::usage(format!("this cannot be sent: {error}"), "check --tenant"))?;
         let response = match self.router.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},

@@ -37,12 +37,14 @@ impl Remote {
         // The second of two installations is told that there is one already, which is all we want.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {key}"))
-            .map_err(|_| Failure::usage("the key holds characters that no key has", "give the key as it was printed"))?;
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
+            Failure::usage("the key holds characters that no key has", "give the key as it was printed")
+        })?;
         bearer.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, bearer);
         if let Some(tenant) = tenant {
-            let slug = HeaderValue::from_str(tenant).map_err(|_| Failure::usage("--tenant is not a short name", "see `toolgate tenant list`"))?;
+            let slug = HeaderValue::from_str(tenant)
+                .map_err(|_| Failure::usage("--tenant is not a short name", "see `toolgate tenant list`"))?;
             headers.insert(TENANT_HEADER, slug);
         }
         let http = reqwest::Client::builder()
@@ -76,8 +78,12 @@ impl Remote {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         if status.is_redirection() {
-            let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("another address");
-            return Err(Failure::unreachable(format!("{} sends us on to {to}", self.url), "name the server by its own address"));
+            let to =
+                response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("another address");
+            return Err(Failure::unreachable(
+                format!("{} sends us on to {to}", self.url),
+                "name the server by its own address",
+            ));
         }
         Ok((status.as_u16(), self.read(response).await?))
     }
@@ -87,7 +93,10 @@ impl Remote {
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > ANSWER_BYTES_MAX {
-                return Err(Failure::unreachable(format!("{} answers without end", self.url), "check that it is a Toolgate server"));
+                return Err(Failure::unreachable(
+                    format!("{} answers without end", self.url),
+                    "check that it is a Toolgate server",
+                ));
             }
         }
         Ok(bytes)
@@ -100,7 +109,11 @@ impl Remote {
             causes.push(cause.to_string());
             next = cause.source();
         }
-        let why = if error.is_timeout() { "it does not answer in time".to_owned() } else { causes.pop().unwrap_or_else(|| error.to_string()) };
+        let why = if error.is_timeout() {
+            "it does not answer in time".to_owned()
+        } else {
+            causes.pop().unwrap_or_else(|| error.to_string())
+        };
         Failure::unreachable(
             format!("cannot reach {}: {why}", self.url),
             "check that the server runs there and that the address is right",
@@ -109,13 +122,21 @@ impl Remote {
 }
 
 fn checked(url: &str) -> Result<String, Failure> {
-    let wrong = |why: &str| Failure::usage(format!("`{url}` is not a server's address: {why}"), "write it as https://tools.example.com or http://127.0.0.1:8787");
+    let wrong = |why: &str| {
+        Failure::usage(
+            format!("`{url}` is not a server's address: {why}"),
+            "write it as https://tools.example.com or http://127.0.0.1:8787",
+        )
+    };
     if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
         return Err(wrong("it begins with neither https:// nor http://"));
     }
     let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
     if !parsed.username().is_empty() || parsed.password().is_some() {
-        return Err(Failure::usage("the server's address holds a user name or password", "give the key with --key-file or TOOLGATE_KEY"));
+        return Err(Failure::usage(
+            "the server's address holds a user name or password",
+            "give the key with --key-file or TOOLGATE_KEY",
+        ));
     }
     if parsed.query().is_some() || parsed.fragment().is_some() {
         return Err(wrong("it has more than a host and a port"));

@@ -56,7 +56,13 @@ pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Don
     }
 }
 
-async fn update(agent: &str, file: Option<std::path::PathBuf>, fields: AgentFields, client: &Client, output: &Output) -> Done {
+async fn update(
+    agent: &str,
+    file: Option<std::path::PathBuf>,
+    fields: AgentFields,
+    client: &Client,
+    output: &Output,
+) -> Done {
     let current = client.get(&["agents", agent], &[]).await?;
     let mut spec = match file {
         Some(file) => input::read_document(&file)?,
@@ -64,21 +70,27 @@ async fn update(agent: &str, file: Option<std::path::PathBuf>, fields: AgentFiel
     };
     if let Some(members) = spec.as_object_mut() {
         // So that what `agent show --json` printed can be edited and sent back; a workspace in a file may be another one.
-        members.retain(|name, member| !NOT_WRITTEN.contains(&name.as_str()) && (name != "workspace" || *member != current["workspace"]));
+        members.retain(|name, member| {
+            !NOT_WRITTEN.contains(&name.as_str()) && (name != "workspace" || *member != current["workspace"])
+        });
         members.entry("name").or_insert_with(|| current["name"].clone());
     }
     set_fields(&mut spec, fields)?;
     // A name may be given as an id, and only the name is in the definition.
     let name = text_of(&current, "name");
     if spec["name"] != current["name"] {
-        return Err(Failure::usage(format!("the file names the agent `{}`, not `{name}`", text_of(&spec, "name")), "an agent's name cannot change: create another one"));
+        return Err(Failure::usage(
+            format!("the file names the agent `{}`, not `{name}`", text_of(&spec, "name")),
+            "an agent's name cannot change: create another one",
+        ));
     }
     let updated = client.put(&["agents", &name], spec).await?;
     output.say(&updated, &format!("Updated agent {name}, revision {}.", text_of(&updated, "revision")))
 }
 
 fn set_fields(spec: &mut Value, fields: AgentFields) -> Result<(), Failure> {
-    let AgentFields { title, description, model, instructions, toolset, groups, tools, skills, profile, workspace } = fields;
+    let AgentFields { title, description, model, instructions, toolset, groups, tools, skills, profile, workspace } =
+        fields;
     let instructions = instructions.as_deref().map(input::text_or_file).transpose()?;
     let texts = [
         ("title", title),
@@ -89,9 +101,12 @@ fn set_fields(spec: &mut Value, fields: AgentFields) -> Result<(), Failure> {
         ("profile", profile),
         ("workspace", workspace),
     ];
-    let mut members: Map<String, Value> = texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into()))).collect();
+    let mut members: Map<String, Value> =
+        texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into()))).collect();
     let lists = [("tool_groups", groups), ("custom_tools", tools), ("skills", skills)];
-    members.extend(lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| (name.to_owned(), list.into())));
+    members.extend(
+        lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| (name.to_owned(), list.into())),
+    );
     if let Some(spec) = spec.as_object_mut() {
         spec.extend(members);
     }
@@ -108,7 +123,8 @@ fn list(agents: &Value, paint: Paint) -> String {
 
 fn show(agent: &Value, why: bool, paint: Paint) -> String {
     let title = text_of(agent, "title");
-    let heading = if title.is_empty() { text_of(agent, "name") } else { format!("{} — {title}", text_of(agent, "name")) };
+    let heading =
+        if title.is_empty() { text_of(agent, "name") } else { format!("{} — {title}", text_of(agent, "name")) };
     let limits = agent["limits"].as_object().filter(|limits| !limits.is_empty()).map(|_| agent["limits"].to_string());
     Detail::new(paint, &heading)
         .about(&text_of(agent, "description"))

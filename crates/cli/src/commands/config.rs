@@ -28,6 +28,14 @@ pub fn check(file: Option<&Path>, session: &Session) -> Done {
         (None, Place::Server { .. }) => session.config_from(session.config_file.as_deref(), &[])?,
     };
     let settings = serde_json::to_value(config.shown()).unwrap_or_default();
-    let set = settings.as_object().into_iter().flatten().filter(|(_, setting): &(_, &Value)| setting["origin"] != "default").count();
-    session.output.say(&json!({"ok": true, "settings": settings}), &format!("The configuration is good: {set} of its keys are set, the others have their defaults."))
+    let set = settings
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, setting): &(_, &Value)| setting["origin"] != "default")
+        .count();
+    session.output.say(
+        &json!({"ok": true, "settings": settings}),
+        &format!("The configuration is good: {set} of its keys are set, the others have their defaults."),
+    )
 }

@@ -47,7 +47,11 @@ pub async fn migrate(session: &Session) -> Done {
             }
         },
     };
-    let sentence = if from == to { format!("The database is up to date, at migration {to}.") } else { format!("Migrated the database from {from} to {to}.") };
+    let sentence = if from == to {
+        format!("The database is up to date, at migration {to}.")
+    } else {
+        format!("Migrated the database from {from} to {to}.")
+    };
     session.output.say(&json!({"from": from, "to": to}), &sentence)
 }
 
@@ -64,18 +68,28 @@ async fn backup(file: &Path, client: &Client, output: &Output) -> Done {
     let elsewhere = matches!(client, Client::Remote(remote) if remote.reached == Reached::Named);
     let answer = if elsewhere {
         let name = file.to_str().filter(|name| !name.contains('/')).ok_or_else(|| {
-            Failure::usage(format!("{} is a path, and the server writes into its own folder", file.display()), "give a plain name, such as today.db")
+            Failure::usage(
+                format!("{} is a path, and the server writes into its own folder", file.display()),
+                "give a plain name, such as today.db",
+            )
         })?;
         client.post(&["db", "backup"], json!({"name": name})).await?
     } else {
-        let wrong = |error: &io::Error, remedy: &str| Failure::failed(format!("cannot write {}: {}", file.display(), input::reason(error)), remedy);
+        let wrong = |error: &io::Error, remedy: &str| {
+            Failure::failed(format!("cannot write {}: {}", file.display(), input::reason(error)), remedy)
+        };
         if file.exists() {
-            return Err(wrong(&io::ErrorKind::AlreadyExists.into(), "name a file that does not exist; a backup overwrites nothing"));
+            return Err(wrong(
+                &io::ErrorKind::AlreadyExists.into(),
+                "name a file that does not exist; a backup overwrites nothing",
+            ));
         }
         // Written where the server may write, and moved from there: the two may work in different folders.
-        let answer = client.post(&["db", "backup"], json!({"name": format!("unfinished-{}.db", std::process::id())})).await?;
+        let answer =
+            client.post(&["db", "backup"], json!({"name": format!("unfinished-{}.db", std::process::id())})).await?;
         let written = text_of(&answer, "file");
-        move_file(Path::new(&written), file).map_err(|error| wrong(&error, &format!("the backup itself is good, in {written}")))?;
+        move_file(Path::new(&written), file)
+            .map_err(|error| wrong(&error, &format!("the backup itself is good, in {written}")))?;
         json!({"file": file})
     };
     output.say(&answer, &format!("The backup is in {}.", text_of(&answer, "file")))
@@ -84,7 +98,9 @@ async fn backup(file: &Path, client: &Client, output: &Output) -> Done {
 /// Never over another file, also to another disk.
 fn move_file(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => return Err(error),
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+            return Err(error);
+        }
         Err(_) => input::copy(from, to)?,
         Ok(()) => {}
     }

@@ -81,7 +81,12 @@ fn show(answer: &Value, paint: Paint) -> String {
         let ok = check["ok"] == true;
         table.row([if ok { "ok" } else { "!!" }.to_owned(), text_of(check, "name"), text_of(check, "found")]);
         if !ok {
-            remedies.push_str(&crate::output::clean(&format!("\n!! {}: {}\n   hint: {}", text_of(check, "name"), text_of(check, "found"), text_of(check, "remedy"))));
+            remedies.push_str(&crate::output::clean(&format!(
+                "\n!! {}: {}\n   hint: {}",
+                text_of(check, "name"),
+                text_of(check, "found"),
+                text_of(check, "remedy")
+            )));
         }
     }
     format!("{}\n{remedies}", table.render(paint, "Nothing was checked."))

@@ -6,23 +6,25 @@ use super::tool_list::say_more;
 use crate::args::KeyCommand;
 use crate::client::Client;
 use crate::failure::Done;
-use crate::output::{Output, Paint, Table, clean_line, items_of, text_of, time_of};
+use crate::output::{Output, Paint, Table, clean_line, items_of, note, text_of, time_of};
 
 pub async fn run(command: KeyCommand, client: &Client, output: &Output) -> Done {
     match command {
         KeyCommand::Create { name, scopes, agent, owner, days } => {
-            let made = client.post(&["keys"], json!({"name": name, "scopes": scopes, "agent": agent, "owner": owner, "days": days})).await?;
+            let made = client
+                .post(&["keys"], json!({"name": name, "scopes": scopes, "agent": agent, "owner": owner, "days": days}))
+                .await?;
             // The secret alone on standard output, so that `> file` keeps exactly it.
             let done = output.show(&made, |made, _| clean_line(&text_of(made, "secret")))?;
             let until = time_of(&made, "expires_at");
             let until = if until.is_empty() { "until it is revoked".to_owned() } else { format!("until {until}") };
-            output.note(&format!("Key {name} ({}) lasts {until}. It is shown now and never again.", text_of(&made, "scopes")));
+            note(&format!("Key {name} ({}) lasts {until}. It is shown now and never again.", text_of(&made, "scopes")));
             Ok(done)
         }
         KeyCommand::List { limit } => {
             let keys = client.list(&["keys"], &[], limit).await?;
             let done = output.show(&keys, list)?;
-            say_more(&keys, limit, output);
+            say_more(&keys, limit);
             Ok(done)
         }
         KeyCommand::Revoke { name } => {

@@ -28,7 +28,9 @@ pub fn man(out: Option<&Path>, output: &Output) -> Done {
         let page = String::from_utf8_lossy(&page).into_owned();
         return output.show(&json!({"page": page}), |_, _| page.clone());
     };
-    fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder)).map_err(|error| unwritten(folder, &error))?;
+    fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .map_err(|error| unwritten(folder, &error))?;
     let pages = written(folder).map_err(|error| unwritten(folder, &error))?;
     let value = json!({"folder": folder.display().to_string(), "pages": pages});
     output.say(&value, &format!("Wrote {} into {}.", counted_of(pages.len(), "page"), folder.display()))
@@ -42,7 +44,10 @@ fn written(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 fn unwritten(place: &Path, error: &io::Error) -> Failure {
-    Failure::failed(format!("cannot write {}: {}", place.display(), crate::input::reason(error)), "choose another folder with --out")
+    Failure::failed(
+        format!("cannot write {}: {}", place.display(), crate::input::reason(error)),
+        "choose another folder with --out",
+    )
 }
 
 /// Every command path, as `docs/commands.txt` has it.

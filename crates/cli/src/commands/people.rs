@@ -7,7 +7,7 @@ use super::tool_list::say_more;
 use crate::args::{EditUser, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
-use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, note, text_of, time_of};
 
 pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -17,7 +17,14 @@ pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) ->
                 let mut table = Table::new(["TENANT", "CURRENCY", "OPEN WRITE", "SINCE", "ID", "NAME"]);
                 for tenant in items_of(tenants) {
                     let open = if tenant["open_write"] == true { "on" } else { "off" };
-                    table.row([text_of(tenant, "slug"), text_of(tenant, "currency"), open.to_owned(), time_of(tenant, "created_at"), text_of(tenant, "id"), text_of(tenant, "name")]);
+                    table.row([
+                        text_of(tenant, "slug"),
+                        text_of(tenant, "currency"),
+                        open.to_owned(),
+                        time_of(tenant, "created_at"),
+                        text_of(tenant, "id"),
+                        text_of(tenant, "name"),
+                    ]);
                 }
                 table.render(paint, "No tenants.")
             })
@@ -30,7 +37,11 @@ pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) ->
             let me = client.get(&["me"], &[]).await?;
             let slug = text_of(&me, "tenant");
             let tenant = client.patch(&["tenants", &slug], json!({"open_write": open_write == "on"})).await?;
-            let effect = if open_write == "on" { "have `write` tools too; they still ask" } else { "have no `write` tools unless assigned" };
+            let effect = if open_write == "on" {
+                "have `write` tools too; they still ask"
+            } else {
+                "have no `write` tools unless assigned"
+            };
             output.say(&tenant, &format!("In tenant {slug}, agents with an open tool set {effect}."))
         }
     }
@@ -41,7 +52,7 @@ pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Don
         UserCommand::List { limit } => {
             let users = client.list(&["users"], &[], limit).await?;
             let done = output.show(&users, list_users)?;
-            say_more(&users, limit, output);
+            say_more(&users, limit);
             Ok(done)
         }
         UserCommand::Create(NewUser { name, email, roles, workspaces, service }) => {
@@ -66,9 +77,9 @@ pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Don
         UserCommand::SignInLink { name } => {
             let link = client.post(&["users", &name, "sign-in-link"], json!({})).await?;
             let done = output.show(&link, |link, _| clean_line(&text_of(link, "url")))?;
-            output.note(&format!("It signs {name} in once, until {} UTC.", time_of(&link, "expires_at")));
+            note(&format!("It signs {name} in once, until {} UTC.", time_of(&link, "expires_at")));
             if matches!(client, Client::Local(_)) {
-                output.note("No server is running on this data folder; start one with `toolgate serve` before it is used.");
+                note("No server is running on this data folder; start one with `toolgate serve` before it is used.");
             }
             Ok(done)
         }
@@ -84,7 +95,8 @@ fn list_users(users: &Value, paint: Paint) -> String {
     let mut table = Table::new(["NAME", "KIND", "ROLES", "WORKSPACES", "STATE", "E-MAIL"]);
     for user in items_of(users) {
         let state = if user["disabled"] == true { "disabled" } else { "active" };
-        let [name, kind, roles, workspaces, email] = ["name", "kind", "roles", "workspaces", "email"].map(|member| text_of(user, member));
+        let [name, kind, roles, workspaces, email] =
+            ["name", "kind", "roles", "workspaces", "email"].map(|member| text_of(user, member));
         table.row([name, kind, roles, workspaces, state.to_owned(), email]);
     }
     table.render(paint, "No users; create one with `toolgate user create NAME`.")
@@ -109,7 +121,12 @@ pub async fn workspace(command: WorkspaceCommand, client: &Client, output: &Outp
             output.show(&workspaces, |workspaces, paint| {
                 let mut table = Table::new(["WORKSPACE", "SINCE", "ID", "NAME"]);
                 for workspace in items_of(workspaces) {
-                    table.row([text_of(workspace, "slug"), time_of(workspace, "created_at"), text_of(workspace, "id"), text_of(workspace, "name")]);
+                    table.row([
+                        text_of(workspace, "slug"),
+                        time_of(workspace, "created_at"),
+                        text_of(workspace, "id"),
+                        text_of(workspace, "name"),
+                    ]);
                 }
                 table.render(paint, "No workspaces.")
             })
@@ -126,9 +143,12 @@ pub async fn person(command: PersonCommand, client: &Client, output: &Output) ->
     let answer = client.post(&["users", &name, "erase"], json!({"apply": apply})).await?;
     let calls = counted(&answer["calls"], "call");
     if apply {
-        return output.say(&answer, &format!("Erased what {name} sent and got in {calls}; the record that they happened stays."));
+        return output.say(
+            &answer,
+            &format!("Erased what {name} sent and got in {calls}; the record that they happened stays."),
+        );
     }
     output.say(&answer, &format!("{calls} of {name} hold what was sent or got."))?;
-    output.note("Nothing was erased. To erase it, add --apply.");
+    note("Nothing was erased. To erase it, add --apply.");
     Ok(Exit::Done)
 }

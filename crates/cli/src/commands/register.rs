@@ -9,7 +9,7 @@ use super::{counted_of, tool_view};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Output, Paint, clean, text_of};
+use crate::output::{Output, Paint, clean, note, text_of};
 
 pub async fn run(path: &Path, apply: bool, client: &Client, output: &Output) -> Done {
     let files = input::tool_files(path)?;
@@ -28,12 +28,14 @@ pub async fn run(path: &Path, apply: bool, client: &Client, output: &Output) -> 
             "refused": refused.iter().map(|(file, failure)| with_file(&failure.problem, file)).collect::<Vec<_>>(),
         }),
     };
-    output.show(&value, |_, paint| done.iter().map(|(file, registration)| show(file, registration, paint)).collect::<Vec<_>>().join("\n"))?;
+    output.show(&value, |_, paint| {
+        done.iter().map(|(file, registration)| show(file, registration, paint)).collect::<Vec<_>>().join("\n")
+    })?;
     for (_, failure) in &refused {
         output.failure(failure, false);
     }
     if !apply && done.iter().any(|(_, registration)| registration["action"] != "unchanged") {
-        output.note(&format!("Nothing was written. To write it: toolgate tool register --file {} --apply", path.display()));
+        note(&format!("Nothing was written. To write it: toolgate tool register --file {} --apply", path.display()));
     }
     Ok(if refused.is_empty() { Exit::Done } else { Exit::Failed })
 }
@@ -101,11 +103,15 @@ fn show(file: &Path, registration: &Value, paint: Paint) -> String {
 pub async fn examples(folder: &Path, client: &Client, output: &Output) {
     let files = match input::tool_files(folder) {
         Ok(files) if folder.is_dir() => files,
-        _ => return output.note(&format!("There are no examples: {} is not a folder with tools.", folder.display())),
+        _ => return note(&format!("There are no examples: {} is not a folder with tools.", folder.display())),
     };
     let Registered { done, refused } = register(files, true, client).await;
     let fresh = done.iter().filter(|(_, registration)| registration["applied"] == true).count();
-    output.note(&format!("{} from {}, {fresh} of them registered now.", counted_of(done.len(), "example tool"), folder.display()));
+    note(&format!(
+        "{} from {}, {fresh} of them registered now.",
+        counted_of(done.len(), "example tool"),
+        folder.display()
+    ));
     for (_, failure) in &refused {
         output.failure(failure, false);
     }

@@ -46,7 +46,10 @@ pub async fn run(file: &Path, session: &Session) -> Done {
         }
     };
     let kept = replace(&database, &fresh).map_err(|error| {
-        Failure::failed(format!("cannot replace {}: {}", database.display(), input::reason(&error)), "check the folder's mode and the free space; the database is as it was")
+        Failure::failed(
+            format!("cannot replace {}: {}", database.display(), input::reason(&error)),
+            "check the folder's mode and the free space; the database is as it was",
+        )
     })?;
     // Brings an older backup up to date.
     let app = App::open(config, &folder.path, code_tools(), Clock::System, Rng::System).await?;
@@ -54,7 +57,10 @@ pub async fn run(file: &Path, session: &Session) -> Done {
     drop(folder);
     let kept = kept.map(|kept| kept.display().to_string());
     let value = json!({"database": database.display().to_string(), "from": file.display().to_string(), "kept": kept, "migration": state.applied});
-    let aside = kept.map_or_else(|| "There was no database before.".to_owned(), |kept| format!("The one before is kept as {kept}."));
+    let aside = kept.map_or_else(
+        || "There was no database before.".to_owned(),
+        |kept| format!("The one before is kept as {kept}."),
+    );
     session.output.say(&value, &format!("Restored {} from {}. {aside}", database.display(), file.display()))
 }
 
@@ -62,18 +68,32 @@ pub async fn run(file: &Path, session: &Session) -> Done {
 async fn examine(file: &Path, fresh: &Path) -> Result<MigrationState, Failure> {
     if fs::metadata(beside(file, "-wal")).is_ok_and(|log| log.len() > 0) {
         return Err(Failure::failed(
-            format!("{} was copied while it was in use: a part of it is in {}", file.display(), beside(file, "-wal").display()),
+            format!(
+                "{} was copied while it was in use: a part of it is in {}",
+                file.display(),
+                beside(file, "-wal").display()
+            ),
             "restore a file made by `toolgate db backup`; nothing was changed",
         ));
     }
     discard(fresh);
-    input::copy(file, fresh).map_err(|error| Failure::usage(format!("cannot read {}: {}", file.display(), input::reason(&error)), "check the path and the free space"))?;
+    input::copy(file, fresh).map_err(|error| {
+        Failure::usage(
+            format!("cannot read {}: {}", file.display(), input::reason(&error)),
+            "check the path and the free space",
+        )
+    })?;
     let foreign = |why: &str| {
         // What was looked at is the copy; what was given is the file.
         let why = why.replace(&fresh.display().to_string(), &file.display().to_string());
-        Failure::failed(format!("{} is not a backup of Toolgate: {why}", file.display()), "restore a file made by `toolgate db backup`; nothing was changed")
+        Failure::failed(
+            format!("{} is not a backup of Toolgate: {why}", file.display()),
+            "restore a file made by `toolgate db backup`; nothing was changed",
+        )
     };
-    let store = Store::open(Options::new(format!("sqlite://{}", fresh.display()))).await.map_err(|error| foreign(&error.to_string()))?;
+    let store = Store::open(Options::new(format!("sqlite://{}", fresh.display())))
+        .await
+        .map_err(|error| foreign(&error.to_string()))?;
     let state = store.migration_state().await;
     let damage = damage(&store).await;
     store.close().await?;
@@ -88,7 +108,13 @@ async fn examine(file: &Path, fresh: &Path) -> Result<MigrationState, Failure> {
 
 /// What SQLite finds wrong with the file, if anything.
 async fn damage(store: &Store) -> Result<Option<String>, toolgate_store::Error> {
-    let rows = store.query(&Scope::Everyone("the file is checked before it is anybody's"), "SELECT quick_check FROM pragma_quick_check LIMIT 1", vec![]).await?;
+    let rows = store
+        .query(
+            &Scope::Everyone("the file is checked before it is anybody's"),
+            "SELECT quick_check FROM pragma_quick_check LIMIT 1",
+            vec![],
+        )
+        .await?;
     let found: Option<String> = rows.first().map(|row| row.get(0)).transpose()?;
     Ok(found.filter(|found| found != "ok"))
 }
@@ -121,7 +147,10 @@ fn replace(database: &Path, fresh: &Path) -> io::Result<Option<PathBuf>> {
 
 fn free_name(database: &Path) -> io::Result<PathBuf> {
     let names = (1..10_000).map(|n| beside(database, &format!(".before-restore-{n}")));
-    names.into_iter().find(|name| !name.exists()).ok_or_else(|| io::Error::other("too many restored databases are kept"))
+    names
+        .into_iter()
+        .find(|name| !name.exists())
+        .ok_or_else(|| io::Error::other("too many restored databases are kept"))
 }
 
 /// A second name for a file, or a copy where the file system knows no second names.

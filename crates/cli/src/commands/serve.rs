@@ -14,7 +14,7 @@ use crate::code::code_tools;
 use crate::connect::{Session, Taken};
 use crate::failure::{Done, Exit, Failure};
 use crate::log;
-use crate::output::{Detail, Output};
+use crate::output::{Detail, Output, note};
 
 const EXAMPLES: &str = "examples/tools";
 
@@ -49,18 +49,20 @@ pub async fn run(serve: Serve, session: &Session) -> Done {
         Ok::<(), Fault>(())
     };
     let shown = folder.path.clone();
-    let served = toolgate_server::serve(config, &mut folder, code_tools(), stop, before, |ready| announce(&ready, &shown, &output));
+    let served = toolgate_server::serve(config, &mut folder, code_tools(), stop, before, |ready| {
+        announce(&ready, &shown, &output);
+    });
     tokio::pin!(served);
     tokio::select! {
         ended = &mut served => return ended.map(|()| Exit::Done).map_err(Failure::from),
         () = signals.next() => {}
     }
     tracing::debug!("stopping");
-    output.note("Stopping: open requests may finish. Once more stops at once.");
+    note("Stopping: open requests may finish. Once more stops at once.");
     let _ = tell.send(());
     tokio::select! {
         ended = &mut served => ended?,
-        () = signals.next() => output.note("Stopped with requests open."),
+        () = signals.next() => note("Stopped with requests open."),
     }
     Ok(Exit::Done)
 }
@@ -72,8 +74,13 @@ struct Signals {
 
 impl Signals {
     fn new() -> Result<Self, Failure> {
-        let wrong = |error: std::io::Error| Failure::failed(format!("cannot listen for signals: {error}"), "check the limits of the process");
-        Ok(Self { terminate: signal(SignalKind::terminate()).map_err(wrong)?, interrupt: signal(SignalKind::interrupt()).map_err(wrong)? })
+        let wrong = |error: std::io::Error| {
+            Failure::failed(format!("cannot listen for signals: {error}"), "check the limits of the process")
+        };
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(wrong)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(wrong)?,
+        })
     }
 
     async fn next(&mut self) {

@@ -25,7 +25,9 @@ pub async fn init(client: &Client, session: &Session) -> Done {
     });
     session.output.show(&value, |value, paint| {
         let next = match &served {
-            Some(url) => format!("A server is running on it: {url}\nSign in with the link from: toolgate user sign-in-link admin"),
+            Some(url) => format!(
+                "A server is running on it: {url}\nSign in with the link from: toolgate user sign-in-link admin"
+            ),
             None => "toolgate serve              start the server and open the link it prints\n\
                      toolgate tool test PATH     check a TOOL.md\n\
                      toolgate tool register --file PATH --apply\n\

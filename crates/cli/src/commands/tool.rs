@@ -13,7 +13,9 @@ pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done
     match command {
         ToolCommand::List(list) => tool_list::run(list, client, output).await,
         ToolCommand::Show { name, form, all } => tool_show::run(&name, form, all, client, output).await,
-        ToolCommand::Search { query, limit } => search::run(client, output, &query, Some("tool".to_owned()), limit).await,
+        ToolCommand::Search { query, limit } => {
+            search::run(client, output, &query, Some("tool".to_owned()), limit).await
+        }
         ToolCommand::Categories => tool_list::categories(client, output).await,
         ToolCommand::Test { path } => super::tool_test::run(&path, output),
         ToolCommand::Register { file, apply } => register::run(&file, apply, client, output).await,
@@ -106,7 +108,14 @@ mod tests {
 
     #[test]
     fn changes_become_the_members_of_an_override() {
-        let changes = ["title=12", "requires_approval=true", "timeout_ms=500", "hosts=a.test, b.test", "hitl.mode=blocking", "hitl.timeout_s=60"];
+        let changes = [
+            "title=12",
+            "requires_approval=true",
+            "timeout_ms=500",
+            "hosts=a.test, b.test",
+            "hitl.mode=blocking",
+            "hitl.timeout_s=60",
+        ];
         let patch = patch(&changes.map(str::to_owned)).unwrap();
         assert_eq!(
             patch,

@@ -6,7 +6,7 @@ use super::profile;
 use crate::args::{Filters, List};
 use crate::client::Client;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, Paint, Table, items_of, text_of, time_of};
+use crate::output::{Output, Paint, Table, items_of, note, text_of, time_of};
 
 pub async fn run(list: List, client: &Client, output: &Output) -> Done {
     let List { registry: _, assignments, profiles, agent, filters, all, limit } = list;
@@ -32,14 +32,14 @@ pub async fn run(list: List, client: &Client, output: &Output) -> Done {
     ];
     let tools = client.list(&["tools"], &parameters, limit).await?;
     let done = output.show(&tools, |tools, paint| tools_table(tools, all, paint))?;
-    say_more(&tools, limit, output);
+    say_more(&tools, limit);
     Ok(done)
 }
 
 /// A list that was cut says so.
-pub fn say_more(page: &Value, limit: u32, output: &Output) {
+pub fn say_more(page: &Value, limit: u32) {
     if page["next_cursor"].is_string() {
-        output.note(&format!("There are more than these {limit}; ask for more with --limit."));
+        note(&format!("There are more than these {limit}; ask for more with --limit."));
     }
 }
 
@@ -51,7 +51,15 @@ pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {
         for tool in items_of(tools) {
             let [name, version, class, risk, category] = members.map(|member| text_of(tool, member));
             let off = if tool["enabled"] == false { ", off" } else { "" };
-            table.row([name, version, class, risk, category, format!("{}{off}", text_of(tool, "state")), text_of(tool, "description")]);
+            table.row([
+                name,
+                version,
+                class,
+                risk,
+                category,
+                format!("{}{off}", text_of(tool, "state")),
+                text_of(tool, "description"),
+            ]);
         }
         return table.render(paint, nothing);
     }
@@ -66,7 +74,13 @@ pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {
 fn assignments_table(rows: &Value, paint: Paint) -> String {
     let mut table = Table::new(["AGENT", "TOOL", "PROFILE", "SINCE", "BY"]);
     for row in items_of(rows) {
-        table.row([text_of(row, "agent"), text_of(row, "tool"), text_of(row, "profile"), time_of(row, "created_at"), text_of(row, "created_by")]);
+        table.row([
+            text_of(row, "agent"),
+            text_of(row, "tool"),
+            text_of(row, "profile"),
+            time_of(row, "created_at"),
+            text_of(row, "created_by"),
+        ]);
     }
     table.render(paint, "No assignments; make one with `toolgate tool assign --tool T --agent A`.")
 }

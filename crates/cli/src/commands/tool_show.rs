@@ -37,9 +37,20 @@ pub async fn versions(name: &str, client: &Client, output: &Output) -> Done {
         let mut table = Table::new(["VERSION", "STATE", "PUBLISHED", "BY", "DIGEST", "NOTE"]);
         for version in items_of(versions) {
             let digest = text_of(version, "definition_digest").chars().take(12).collect();
-            let note = [text_of(version, "message"), prefixed("until ", &text_of(version, "remove_by")), prefixed("use ", &text_of(version, "replaced_by"))];
+            let note = [
+                text_of(version, "message"),
+                prefixed("until ", &text_of(version, "remove_by")),
+                prefixed("use ", &text_of(version, "replaced_by")),
+            ];
             let note = note.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-            table.row([text_of(version, "version"), text_of(version, "state"), time_of(version, "created_at"), text_of(version, "published_by"), digest, note]);
+            table.row([
+                text_of(version, "version"),
+                text_of(version, "state"),
+                time_of(version, "created_at"),
+                text_of(version, "published_by"),
+                digest,
+                note,
+            ]);
         }
         table.render(paint, "No versions.")
     })
@@ -59,7 +70,11 @@ pub async fn diff(name: &str, from: Option<String>, to: Option<String>, client: 
         let heading = format!("{} {from} → {to}: {}", clean(name), text_of(diff, "class"));
         let changes = tool_view::changes(diff, paint);
         let text = colored(&clean(&text_of(diff, "text")), paint);
-        [paint.bold(&clean(&heading)), changes, text].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+        [paint.bold(&clean(&heading)), changes, text]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
     })
 }
 

@@ -29,7 +29,8 @@ struct Tested {
 
 pub fn run(path: &Path, output: &Output) -> Done {
     let files = input::tool_files(path)?;
-    let read: Vec<_> = files.into_iter().map(|file| read(&file).map(|authored| (file, authored))).collect::<Result<_, Failure>>()?;
+    let read: Vec<_> =
+        files.into_iter().map(|file| read(&file).map(|authored| (file, authored))).collect::<Result<_, Failure>>()?;
     let shelf = Shelf::of(&read);
     let tested: Vec<_> = read.into_iter().map(|(file, authored)| judge(file, authored, &shelf)).collect();
     let value = json!({"files": tested.iter().map(Tested::value).collect::<Vec<_>>()});
@@ -51,14 +52,23 @@ fn judge(path: PathBuf, authored: Result<Authored, Vec<Finding>>, shelf: &Shelf)
         Err(findings) => return Tested { path, findings, definition: None, originals: Originals::default() },
     };
     let mut findings = notes;
-    let unknown: Vec<_> = steps(&definition).filter(|step| shelf.tool(step).is_none()).map(|step| step.to_string()).collect();
+    let unknown: Vec<_> =
+        steps(&definition).filter(|step| shelf.tool(step).is_none()).map(|step| step.to_string()).collect();
     let known: Option<&dyn Known> = if unknown.is_empty() { Some(shelf) } else { None };
     if !unknown.is_empty() {
         let message = format!("steps that are not here are taken on trust: {}", unknown.join(", "));
-        findings.push(Finding::note("floor.offline", "/runner/steps", message, "`toolgate tool register` checks them against what is registered"));
+        findings.push(Finding::note(
+            "floor.offline",
+            "/runner/steps",
+            message,
+            "`toolgate tool register` checks them against what is registered",
+        ));
     }
     let today = Clock::System.now().day();
-    findings.extend(lint::check(&definition, &Context { origin: Origin::Tenant, names: &shelf.names, today: Some(&today), known }));
+    findings.extend(lint::check(
+        &definition,
+        &Context { origin: Origin::Tenant, names: &shelf.names, today: Some(&today), known },
+    ));
     lines.locate(&mut findings);
     finding::sort(&mut findings);
     Tested { path, findings, definition: Some(definition), originals }
@@ -82,8 +92,10 @@ struct Shelf {
 impl Shelf {
     fn of(read: &[(PathBuf, Result<Authored, Vec<Finding>>)]) -> Self {
         let code = code_tools();
-        let own = code.tools.iter().filter_map(|tool| tool_md::parse(tool.text).ok().map(|authored| authored.definition));
-        let tested = read.iter().filter_map(|(_, authored)| authored.as_ref().ok().map(|authored| authored.definition.clone()));
+        let own =
+            code.tools.iter().filter_map(|tool| tool_md::parse(tool.text).ok().map(|authored| authored.definition));
+        let tested =
+            read.iter().filter_map(|(_, authored)| authored.as_ref().ok().map(|authored| authored.definition.clone()));
         let tools: Vec<_> = own.chain(tested).collect();
         let names = tools.iter().map(|tool| tool.name.to_string()).collect();
         Self { builtins: code.builtins, tools, names }
@@ -101,7 +113,9 @@ impl Known for Shelf {
 
     fn tool(&self, reference: &ToolRef) -> Option<&Definition> {
         let wanted = reference.name.folded();
-        let of_version = |tool: &&Definition| reference.version.is_none() || tool.version.is_none() || tool.version == reference.version;
+        let of_version = |tool: &&Definition| {
+            reference.version.is_none() || tool.version.is_none() || tool.version == reference.version
+        };
         self.tools.iter().filter(|tool| tool.name.folded() == wanted).find(of_version)
     }
 }
@@ -113,7 +127,8 @@ impl Tested {
             "ok": !has_errors(&self.findings),
             "findings": self.findings,
         });
-        let converted: serde_json::Map<_, _> = self.conversions().map(|(member, _, schema)| (member.to_owned(), schema.clone())).collect();
+        let converted: serde_json::Map<_, _> =
+            self.conversions().map(|(member, _, schema)| (member.to_owned(), schema.clone())).collect();
         if !converted.is_empty() {
             value["converted"] = converted.into();
         }
@@ -122,8 +137,16 @@ impl Tested {
 
     /// Schemas that were written in draft-07: as they were and as they are.
     fn conversions(&self) -> impl Iterator<Item = (&'static str, &Value, &Value)> {
-        let input = self.originals.input_schema.as_ref().zip(self.definition.as_ref().map(|definition| &definition.input_schema));
-        let output = self.originals.output_schema.as_ref().zip(self.definition.as_ref().and_then(|definition| definition.output_schema.as_ref()));
+        let input = self
+            .originals
+            .input_schema
+            .as_ref()
+            .zip(self.definition.as_ref().map(|definition| &definition.input_schema));
+        let output = self
+            .originals
+            .output_schema
+            .as_ref()
+            .zip(self.definition.as_ref().and_then(|definition| definition.output_schema.as_ref()));
         let named = |member| move |(original, schema)| (member, original, schema);
         input.map(named("input_schema")).into_iter().chain(output.map(named("output_schema")))
     }
@@ -134,9 +157,11 @@ impl Tested {
         let mut lines = vec![format!("{}: {verdict}", clean(&path))];
         lines.extend(self.findings.iter().map(|finding| clean(&finding.show(&path))));
         for (member, original, schema) in self.conversions() {
-            let [original, schema] = [original, schema].map(|schema| serde_json::to_string_pretty(schema).unwrap_or_default());
+            let [original, schema] =
+                [original, schema].map(|schema| serde_json::to_string_pretty(schema).unwrap_or_default());
             let diff = similar::TextDiff::from_lines(&original, &schema);
-            let text = diff.unified_diff().header(&format!("{member} (draft-07)"), &format!("{member} (2020-12)")).to_string();
+            let text =
+                diff.unified_diff().header(&format!("{member} (draft-07)"), &format!("{member} (2020-12)")).to_string();
             lines.push(tool_show::colored(&clean(&text), paint));
         }
         lines.join("\n")
@@ -145,7 +170,8 @@ impl Tested {
 
 fn show(tested: &[Tested], paint: Paint) -> String {
     let mut lines: Vec<_> = tested.iter().map(|file| file.show(paint)).collect();
-    let count = |severity| tested.iter().flat_map(|file| &file.findings).filter(|finding| finding.severity == severity).count();
+    let count =
+        |severity| tested.iter().flat_map(|file| &file.findings).filter(|finding| finding.severity == severity).count();
     let counts = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
     let counts = counts.map(|(severity, noun)| counted_of(count(severity), noun)).join(", ");
     lines.push(format!("{}: {counts}", counted_of(tested.len(), "file")));

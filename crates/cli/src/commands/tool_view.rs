@@ -34,7 +34,12 @@ fn class(tool: &Value) -> String {
     let policy = if tool["permission_policy"] == "always_ask" { ", always asks" } else { "" };
     let sink = text_of(tool, "sink");
     let sink = if sink == "none" || sink.is_empty() { String::new() } else { format!(", sink {sink}") };
-    format!("{} ({}), risk {}{sink}{policy}", text_of(tool, "egress_class"), text_of(tool, "side_effects"), text_of(tool, "risk"))
+    format!(
+        "{} ({}), risk {}{sink}{policy}",
+        text_of(tool, "egress_class"),
+        text_of(tool, "side_effects"),
+        text_of(tool, "risk")
+    )
 }
 
 /// The declared mode and the one that holds, which may be stricter.
@@ -72,12 +77,17 @@ fn aliases(tool: &Value) -> String {
         Some(day) => format!("{} (until {day})", text_of(alias, "name")),
         None => text_of(alias, "name"),
     };
-    tool["aliases"].as_array().map(|aliases| aliases.iter().map(alias).collect::<Vec<_>>().join(", ")).unwrap_or_default()
+    tool["aliases"]
+        .as_array()
+        .map(|aliases| aliases.iter().map(alias).collect::<Vec<_>>().join(", "))
+        .unwrap_or_default()
 }
 
 fn needs(tool: &Value) -> String {
     let permission = text_of(tool, "required_permission");
-    let secrets = tool["secrets"].as_array().map(|secrets| secrets.iter().map(|secret| format!("secret {}", text_of(secret, "name"))).collect::<Vec<_>>());
+    let secrets = tool["secrets"]
+        .as_array()
+        .map(|secrets| secrets.iter().map(|secret| format!("secret {}", text_of(secret, "name"))).collect::<Vec<_>>());
     let permission = if permission.is_empty() { None } else { Some(format!("permission {permission}")) };
     permission.into_iter().chain(secrets.into_iter().flatten()).collect::<Vec<_>>().join(", ")
 }
@@ -96,7 +106,11 @@ fn properties(schema: &Value, paint: Paint) -> String {
 
 fn kind(property: &Value) -> String {
     match (&property["type"], &property["enum"]) {
-        (_, Value::Array(words)) => words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect::<Vec<_>>().join("|"),
+        (_, Value::Array(words)) => words
+            .iter()
+            .map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join("|"),
         (Value::String(kind), _) if kind == "array" => format!("array of {}", kind_or_any(&property["items"])),
         (Value::String(kind), _) => kind.clone(),
         (Value::Array(kinds), _) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("|"),
@@ -113,7 +127,10 @@ fn examples(tool: &Value) -> String {
         let output = if example["output"].is_null() { String::new() } else { format!("\n  → {}", example["output"]) };
         clean(&format!("{}\n  {}{output}", clean_line(&text_of(example, "title")), example["input"]))
     };
-    tool["examples"].as_array().map(|examples| examples.iter().map(example).collect::<Vec<_>>().join("\n")).unwrap_or_default()
+    tool["examples"]
+        .as_array()
+        .map(|examples| examples.iter().map(example).collect::<Vec<_>>().join("\n"))
+        .unwrap_or_default()
 }
 
 /// The changes of a difference, one on a line.

@@ -58,7 +58,11 @@ mod tests {
         table.row(["send_email".into(), "write".into(), "Sends an e-mail\u{1b} to ".to_owned() + &"one ".repeat(40)]);
         table.row(["a".into(), "none".into(), String::new()]);
         let text = table.render(Paint { width: 60, ..Paint::PLAIN }, "no tools");
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(text, @r"
+        NAME        CLASS  DESCRIPTION
+        send_email  write  Sends an e-mail\u{1b} to one one one…
+        a           none
+        ");
         assert!(text.lines().all(|line| line.chars().count() <= 60));
         assert_eq!(Table::new(["NAME"]).render(Paint::PLAIN, "no tools"), "no tools");
     }

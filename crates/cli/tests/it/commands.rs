@@ -53,9 +53,14 @@ impl Tour<'_> {
         let ran = self.home.run(&with_json);
         assert_eq!(ran.code, expected, "{arguments:?}: {}{}", ran.stdout, ran.stderr);
         let words = arguments.join(" ");
-        let path = self.known.iter().filter(|path| words == **path || words.starts_with(&format!("{path} "))).max_by_key(|path| path.len());
+        let path = self
+            .known
+            .iter()
+            .filter(|path| words == **path || words.starts_with(&format!("{path} ")))
+            .max_by_key(|path| path.len());
         self.used.insert(path.unwrap_or_else(|| panic!("{arguments:?} is no command")).clone());
-        let value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error} in {:?}", ran.stdout));
+        let value = serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error} in {:?}", ran.stdout));
         assert_eq!(ran.stdout.lines().count(), 1, "{arguments:?}: one line where no person looks");
         value
     }
@@ -105,19 +110,30 @@ fn tools(tour: &mut Tour) {
     assert_eq!(tour.ok(&["tool", "show", "formatGreeting@1.0.0"])["name"], "formatGreeting");
     assert_eq!(tour.ok(&["tool", "show", "format_greeting", "--as", "openai"])["function"]["name"], "formatGreeting");
 
-    tour.home.write("greet/TOOL.md", &GREET.replace("version: 1.0.0\n", "").replace("maxLength: 100", "maxLength: 200"));
+    tour.home
+        .write("greet/TOOL.md", &GREET.replace("version: 1.0.0\n", "").replace("maxLength: 100", "maxLength: 200"));
     let planned = tour.ok(&["tool", "register", "--file", &file]);
-    assert_eq!((&planned["version"], &planned["difference"]["class"]), (&json!("1.1.0"), &json!("widening")), "{planned}");
+    assert_eq!(
+        (&planned["version"], &planned["difference"]["class"]),
+        (&json!("1.1.0"), &json!("widening")),
+        "{planned}"
+    );
     tour.ok(&["tool", "register", "--file", &file, "--apply"]);
     assert_eq!(names(&tour.ok(&["tool", "versions", "formatGreeting"]), "version"), ["1.1.0", "1.0.0"]);
     let diff = tour.ok(&["tool", "diff", "formatGreeting", "--from", "1.0.0", "--to", "1.1.0"]);
     assert_eq!(diff["class"], "widening");
 
-    assert!(names(&tour.ok(&["tool", "list", "--category", "communication"]), "name").contains(&"formatGreeting".to_owned()));
+    assert!(
+        names(&tour.ok(&["tool", "list", "--category", "communication"]), "name")
+            .contains(&"formatGreeting".to_owned())
+    );
     assert_eq!(names(&tour.ok(&["search", "greeting for a letter"]), "name")[0], "formatGreeting");
     assert_eq!(tour.ok(&["tool", "search", "greting"])["items"][0]["kind"], "tool");
     let categories = tour.ok(&["tool", "categories"]);
-    assert_eq!(categories["items"].as_array().unwrap().iter().filter(|category| category["built_in"] == true).count(), 13);
+    assert_eq!(
+        categories["items"].as_array().unwrap().iter().filter(|category| category["built_in"] == true).count(),
+        13
+    );
 
     tour.ok(&["tool", "disable", "calculator"]);
     assert!(!names(&tour.ok(&["tool", "list"]), "name").contains(&"calculator".to_owned()));
@@ -125,12 +141,26 @@ fn tools(tour: &mut Tour) {
     assert_eq!(tour.ok(&["tool", "enable", "calculator"])["enabled"], true);
     assert_eq!(tour.ok(&["tool", "disable", "echo", "--everyone"])["enabled"], false);
     assert_eq!(tour.ok(&["tool", "enable", "echo", "--global"])["enabled"], true);
-    let deprecated = tour.ok(&["tool", "deprecate", "formatGreeting", "--message", "old", "--remove-by", "2030-01-01", "--replaced-by", "echo"]);
+    let deprecated = tour.ok(&[
+        "tool",
+        "deprecate",
+        "formatGreeting",
+        "--message",
+        "old",
+        "--remove-by",
+        "2030-01-01",
+        "--replaced-by",
+        "echo",
+    ]);
     assert_eq!((&deprecated["state"], &deprecated["message"]), (&json!("deprecated"), &json!("old")));
     assert_eq!(tour.ok(&["tool", "block", "formatGreeting@1.0.0"])["state"], "blocked");
     assert_eq!(tour.ok(&["tool", "activate", "formatGreeting"])["state"], "active");
-    let overridden = tour.ok(&["tool", "override", "set", "calculator", "title=Sums", "risk=critical", "timeout_ms=1000"]);
-    assert_eq!((&overridden["title"], &overridden["risk"], &overridden["timeout_ms"]), (&json!("Sums"), &json!("critical"), &json!(1000)));
+    let overridden =
+        tour.ok(&["tool", "override", "set", "calculator", "title=Sums", "risk=critical", "timeout_ms=1000"]);
+    assert_eq!(
+        (&overridden["title"], &overridden["risk"], &overridden["timeout_ms"]),
+        (&json!("Sums"), &json!("critical"), &json!(1000))
+    );
     assert_eq!(tour.ok(&["tool", "override", "clear", "calculator"])["risk"], "safe");
 }
 
@@ -142,12 +172,26 @@ fn agents(tour: &mut Tour) {
     assert_eq!(names(&tour.ok(&["tool", "list", "--profiles"]), "name"), ["careful"]);
     assert_eq!(tour.ok(&["profile", "show", "careful"])["requires_approval"], true);
 
-    tour.ok(&["agent", "create", "--name", "billing", "--model", "openai/gpt-5", "--toolset", "assigned", "--instructions", "Be brief."]);
+    tour.ok(&[
+        "agent",
+        "create",
+        "--name",
+        "billing",
+        "--model",
+        "openai/gpt-5",
+        "--toolset",
+        "assigned",
+        "--instructions",
+        "Be brief.",
+    ]);
     let file = tour.home.write("agent.json", r#"{"name": "other", "toolGroups": ["web"]}"#);
     tour.ok(&["agent", "create", "--file", &file, "--title", "Other"]);
     assert_eq!(names(&tour.ok(&["agent", "list"]), "name"), ["billing", "other"]);
     let updated = tour.ok(&["agent", "update", "billing", "--title", "Billing", "--profile", "careful"]);
-    assert_eq!((&updated["title"], &updated["instructions"], &updated["toolset"]), (&json!("Billing"), &json!("Be brief."), &json!("assigned")));
+    assert_eq!(
+        (&updated["title"], &updated["instructions"], &updated["toolset"]),
+        (&json!("Billing"), &json!("Be brief."), &json!("assigned"))
+    );
 
     tour.ok(&["tool", "assign", "--tool", "formatGreeting", "--agent", "billing"]);
     assert_eq!(names(&tour.ok(&["tool", "list", "--assignments", "--agent", "billing"]), "tool"), ["formatGreeting"]);
@@ -155,7 +199,10 @@ fn agents(tour: &mut Tour) {
     let shown = tour.ok(&["agent", "show", "billing", "--tools"]);
     assert_eq!(shown["tools"].as_array().unwrap().len(), 1, "{shown}");
     let why = tour.ok(&["agent", "show", "billing", "--tools", "--why"]);
-    assert!(why["tools"].as_array().unwrap().iter().any(|tool| tool["has"] == false && tool["why"].as_str().is_some()), "{why}");
+    assert!(
+        why["tools"].as_array().unwrap().iter().any(|tool| tool["has"] == false && tool["why"].as_str().is_some()),
+        "{why}"
+    );
     tour.ok(&["agent", "freeze", "billing"]);
     assert!(names(&tour.ok(&["tool", "list", "--agent", "billing"]), "name").is_empty());
     assert_eq!(tour.ok(&["agent", "unfreeze", "billing"])["state"], "active");
@@ -189,7 +236,10 @@ fn people(tour: &mut Tour) {
     assert!(names(&tour.ok(&["user", "list"]), "name").contains(&"Ada".to_owned()));
     let ada = tour.ok(&["user", "show", "ada@example.com"]);
     assert_eq!((&ada["roles"], &ada["workspaces"]), (&json!(["author"]), &json!(["lab"])));
-    assert_eq!(tour.ok(&["user", "set", "Ada", "--role", "viewer", "--role", "approver"])["roles"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        tour.ok(&["user", "set", "Ada", "--role", "viewer", "--role", "approver"])["roles"].as_array().unwrap().len(),
+        2
+    );
     assert_eq!(tour.ok(&["user", "set", "Ada", "--disable"])["disabled"], true);
     tour.run(&["user", "sign-in-link", "Ada"], 1);
     assert_eq!(tour.ok(&["user", "set", "Ada", "--enable"])["disabled"], false);
@@ -257,7 +307,10 @@ fn a_namespace_alone_lists_its_functions() {
             let file = home.write(&format!("{function}/TOOL.md"), &text);
             home.ok(&["tool", "register", "--file", &file, "--apply"]);
         }
-        assert_eq!(names(&home.json(&["tool", "show", "monorepo_cli"]), "name"), ["monorepo_cli.lint_code", "monorepo_cli.run_script"]);
+        assert_eq!(
+            names(&home.json(&["tool", "show", "monorepo_cli"]), "name"),
+            ["monorepo_cli.lint_code", "monorepo_cli.run_script"]
+        );
         assert_eq!(home.json(&["tool", "show", "monorepo_cli.run_script"])["wire_name"], "monorepo_cli__run_script");
         assert!(home.fails(&["tool", "show", "monorepo"]).ends_with("exit 1"));
     });
@@ -269,7 +322,10 @@ fn a_folder_of_tools_is_registered_in_an_order_that_works() {
         let step = |name: &str, tool: &str| {
             let runner = format!("runner:\n  kind: composition\n  steps:\n    - id: one\n      tool: {tool}\n---");
             let (front, _) = GREET.split_once("runner:").unwrap();
-            home.write(&format!("tools/{name}/TOOL.md"), &format!("{}{runner}\n", front.replace("formatGreeting", name)));
+            home.write(
+                &format!("tools/{name}/TOOL.md"),
+                &format!("{}{runner}\n", front.replace("formatGreeting", name)),
+            );
         };
         step("aFirst", "bSecond");
         step("bSecond", "calculator");
@@ -285,7 +341,8 @@ fn an_agent_can_be_shown_edited_and_sent_back() {
     both(|home| {
         home.ok(&["agent", "create", "--name", "a", "--instructions", "One."]);
         let shown = home.ok(&["agent", "show", "a", "--tools", "--json"]);
-        let ran = home.run_with_input(&["agent", "update", "a", "--file", "-", "--json"], &shown.replace("One.", "Two."));
+        let ran =
+            home.run_with_input(&["agent", "update", "a", "--file", "-", "--json"], &shown.replace("One.", "Two."));
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let agent = home.json(&["agent", "show", "a"]);
         assert_eq!((&agent["instructions"], &agent["revision"]), (&json!("Two."), &json!(2)));

@@ -77,13 +77,20 @@ fn what_is_no_backup_is_refused_and_nothing_changes() {
     }
     assert_eq!(home.json(&["agent", "list"])["items"][0]["name"], "mine");
     assert_eq!(std::fs::read(&good).unwrap(), bytes, "a file that is given is only read");
-    let left: Vec<_> = home.data().read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).filter(|name| name.contains("restor")).collect();
+    let left: Vec<_> = home
+        .data()
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("restor"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn a_newer_database_is_refused_and_left_alone() {
-    static NEWER: [Migration; 1] = [Migration { number: 9_999, name: "later", common: "CREATE TABLE later (id {int})", sqlite: "", postgres: "" }];
+    static NEWER: [Migration; 1] =
+        [Migration { number: 9_999, name: "later", common: "CREATE TABLE later (id {int})", sqlite: "", postgres: "" }];
     let home = Home::new();
     let file = home.path().join("newer.db");
     let runtime = tokio::runtime::Runtime::new().unwrap();

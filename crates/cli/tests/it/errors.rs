@@ -18,7 +18,8 @@ fn errors_say_what_where_and_what_to_do() {
             &["agent", "create", "--file", "gone.yaml"],
             &["tool", "show", ".."],
         ];
-        let session: Vec<_> = commands.iter().map(|words| format!("$ toolgate {}\n{}", words.join(" "), home.fails(words))).collect();
+        let session: Vec<_> =
+            commands.iter().map(|words| format!("$ toolgate {}\n{}", words.join(" "), home.fails(words))).collect();
         allow_duplicates! {
             assert_snapshot!(session.join("\n"), @r"
             $ toolgate tool show mail-send
@@ -126,7 +127,8 @@ fn with_json_an_error_is_one_object_on_standard_output_and_the_same_words_on_sta
         for (arguments, code, status) in cases {
             let ran = home.run(arguments);
             assert_eq!(ran.code, code, "{arguments:?}");
-            let problem: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error} in {}", ran.stdout));
+            let problem: Value = serde_json::from_str(&ran.stdout)
+                .unwrap_or_else(|error| panic!("{arguments:?}: {error} in {}", ran.stdout));
             assert_eq!(problem["status"], status, "{problem}");
             assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
         }

@@ -94,7 +94,8 @@ fn commands_at_once_wait_for_each_other() {
     let home = Home::new();
     home.ok(&["init"]);
     let names: Vec<String> = (0..6).map(|n| format!("agent-{n}")).collect();
-    let children: Vec<_> = names.iter().map(|name| home.command(&["agent", "create", "--name", name]).spawn().unwrap()).collect();
+    let children: Vec<_> =
+        names.iter().map(|name| home.command(&["agent", "create", "--name", name]).spawn().unwrap()).collect();
     for child in children {
         let ran = finish(child);
         assert_eq!(ran.code, 0, "{}", ran.stderr);

@@ -172,7 +172,10 @@ fn every_help_text_begins_like_a_command_and_fits() {
         let arguments: Vec<_> = path.split(' ').chain(["-h"]).collect();
         let help = home.ok(&arguments);
         let first = help.lines().next().unwrap();
-        assert!(first.starts_with(|c: char| c.is_ascii_uppercase()) && !first.ends_with('.') && first.len() < 100, "{path}: {first}");
+        assert!(
+            first.starts_with(|c: char| c.is_ascii_uppercase()) && !first.ends_with('.') && first.len() < 100,
+            "{path}: {first}"
+        );
         assert!(!help.contains("\n      --type <TYPE>\n"), "{path}");
     }
 }

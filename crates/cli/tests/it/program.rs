@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate");
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// How a command finds what it is about.
@@ -119,24 +119,29 @@ impl Home {
         format!("{}exit {}", self.redact(&ran.stderr), ran.code)
     }
 
-    /// Text without what differs from run to run.
+    /// Text without what differs from run to run; columns stay where they are.
     pub fn redact(&self, text: &str) -> String {
         let patterns = [
             (r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[id]"),
             (r"\b[0-9a-f]{64}\b", "[digest]"),
+            (r"\b[0-9a-f]{12}\b", "[digest]"),
             (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[time]"),
             (r"127\.0\.0\.1:\d{4,}", "[address]"),
             (r"process \d+", "process [pid]"),
             (r"\blocal:\d+", "local:[uid]"),
-            (r"\b[0-9a-f]{12}\b", "[digest]"),
             (r"migration \d+", "migration [n]"),
             (r"\d+ of \d+", "[n] of [n]"),
             (r"revision \d+, \d+ tenants", "revision [n], [n] tenants"),
-            // Columns move with what was replaced.
-            (r"(\S) {2,}", "$1  "),
         ];
         let text = text.replace(&self.path().display().to_string(), "[home]");
-        patterns.iter().fold(text, |text, (pattern, shown)| regex::Regex::new(pattern).unwrap().replace_all(&text, *shown).into_owned())
+        let text = patterns.iter().fold(text, |text, (pattern, shown)| {
+            let column = matches!(*shown, "[id]" | "[time]" | "[digest]");
+            let pad = |found: &regex::Captures<'_>| {
+                format!("{shown:<width$}", width = if column { found[0].len() } else { 0 })
+            };
+            regex::Regex::new(pattern).unwrap().replace_all(&text, pad).into_owned()
+        });
+        text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
     }
 }
 

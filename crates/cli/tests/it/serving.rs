@@ -30,7 +30,11 @@ fn an_open_connection_does_not_hold_it_up_for_ever() {
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
     let mut connection = std::net::TcpStream::connect(&address).unwrap();
     // Half a request, which never ends.
-    std::io::Write::write_all(&mut connection, b"POST /api/v1/sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{").unwrap();
+    std::io::Write::write_all(
+        &mut connection,
+        b"POST /api/v1/sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{",
+    )
+    .unwrap();
     std::thread::sleep(Duration::from_millis(100));
     server.signal(Signal::TERM);
     assert_eq!(server.wait().0.code(), Some(0));
@@ -66,7 +70,7 @@ fn people_are_told_the_address_the_link_the_key_and_how_to_stop() {
         }
     });
     let mut shown = String::new();
-    while let Ok(line) = receive.recv_timeout(Duration::from_secs(60)) {
+    while let Ok(line) = receive.recv_timeout(Duration::from_mins(1)) {
         shown.push_str(&line);
         shown.push('\n');
     }
@@ -119,7 +123,12 @@ fn a_taken_address_is_told() {
     assert!(ran.stderr.contains(&address) && ran.stderr.contains("--listen"), "{}", ran.stderr);
     let ran = finish(home.bare(&["serve", "--data", "data", "--listen", "here"]).spawn().unwrap());
     assert_eq!(ran.code, 2, "{}", ran.stderr);
-    let ran = finish(home.bare(&["serve", "--data", "data", "--listen", "127.0.0.1:0"]).env("TOOLGATE_LOG", "toolgate=loud").spawn().unwrap());
+    let ran = finish(
+        home.bare(&["serve", "--data", "data", "--listen", "127.0.0.1:0"])
+            .env("TOOLGATE_LOG", "toolgate=loud")
+            .spawn()
+            .unwrap(),
+    );
     assert_eq!(ran.code, 2, "{}", ran.stderr);
 }
 
@@ -137,6 +146,9 @@ fn the_log_goes_to_standard_error_in_the_format_asked_for() {
     let mut log = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut log).unwrap();
     assert!(child.wait().unwrap().success());
-    let entries: Vec<_> = log.lines().filter(|line| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|entry| entry["level"].is_string())).collect();
+    let entries: Vec<_> = log
+        .lines()
+        .filter(|line| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|entry| entry["level"].is_string()))
+        .collect();
     assert!(!entries.is_empty(), "{log}");
 }

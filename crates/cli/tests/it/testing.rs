@@ -52,8 +52,18 @@ fn a_good_file_is_good() {
 #[test]
 fn every_problem_is_told_with_its_line_and_its_remedy() {
     let home = Home::new();
-    home.write("a/TOOL.md", &GOOD.replace("kind: expression, cel: 'sum(input.numbers)'", "kind: external").replace("title: Total", "titel: Total"));
-    home.write("b/TOOL.md", &GOOD.replace("formatTotal", "formatSum").replace("kind: expression, cel: 'sum(input.numbers)'", "kind: external"));
+    home.write(
+        "a/TOOL.md",
+        &GOOD
+            .replace("kind: expression, cel: 'sum(input.numbers)'", "kind: external")
+            .replace("title: Total", "titel: Total"),
+    );
+    home.write(
+        "b/TOOL.md",
+        &GOOD
+            .replace("formatTotal", "formatSum")
+            .replace("kind: expression, cel: 'sum(input.numbers)'", "kind: external"),
+    );
     home.write("c/TOOL.md", "no front matter");
     let ran = home.run(&["tool", "test", "."]);
     assert_eq!(ran.code, 1);
@@ -86,7 +96,9 @@ fn every_problem_is_told_with_its_line_and_its_remedy() {
 fn draft_07_is_converted_and_shown() {
     let home = Home::new();
     let schema = "input_schema:\n  $schema: http://json-schema.org/draft-07/schema#\n  definitions: {n: {type: number, description: One of them.}}\n";
-    let text = GOOD.replace("input_schema:\n", schema).replace("items: {type: number, description: One of them.}", "items: {$ref: '#/definitions/n'}");
+    let text = GOOD
+        .replace("input_schema:\n", schema)
+        .replace("items: {type: number, description: One of them.}", "items: {$ref: '#/definitions/n'}");
     home.write("TOOL.md", &text);
     assert_snapshot!(home.ok(&["tool", "test", "TOOL.md"]), @r##"
     TOOL.md: ok
@@ -125,7 +137,12 @@ fn draft_07_is_converted_and_shown() {
 #[test]
 fn steps_are_looked_up_among_the_files_and_else_taken_on_trust() {
     let home = Home::new();
-    let composition = |name: &str, tool: &str| GOOD.replace("formatTotal", name).replace("{kind: expression, cel: 'sum(input.numbers)'}", &format!("{{kind: composition, steps: [{{id: one, tool: {tool}}}]}}"));
+    let composition = |name: &str, tool: &str| {
+        GOOD.replace("formatTotal", name).replace(
+            "{kind: expression, cel: 'sum(input.numbers)'}",
+            &format!("{{kind: composition, steps: [{{id: one, tool: {tool}}}]}}"),
+        )
+    };
     home.write("a/TOOL.md", &composition("formatA", "formatB"));
     home.write("b/TOOL.md", &composition("formatB", "formatA"));
     let ran = home.run(&["tool", "test", "."]);

@@ -46,15 +46,15 @@ fn lists_and_details_are_readable() {
     assert_snapshot!(show(&["init"]), @r"
     Toolgate is ready to use
 
-      Data  [home]/data
+      Data      [home]/data
       Database  sqlite://[home]/data/toolgate.db, migration [n]
-      Tenant  default
+      Tenant    default
 
     Next
-      toolgate serve  start the server and open the link it prints
-      toolgate tool test PATH  check a TOOL.md
+      toolgate serve              start the server and open the link it prints
+      toolgate tool test PATH     check a TOOL.md
       toolgate tool register --file PATH --apply
-      toolgate doctor  see whether everything is well
+      toolgate doctor             see whether everything is well
     ");
     home.write("TOOL.md", &RATE.replace("required_permission: rates.read\n", ""));
     assert_snapshot!(show(&["tool", "register", "--file", "TOOL.md", "--apply"]), @r#"
@@ -63,34 +63,34 @@ fn lists_and_details_are_readable() {
       fix: for strict mode: `additionalProperties: false` everywhere, every member `required` (optional ones `type: [string, "null"]`), `anyOf` as the only choice; nothing to do otherwise
     "#);
     assert_snapshot!(show(&["tool", "list", "--origin", "tenant"]), @r"
-    NAME  VERSION  CLASS  RISK  CATEGORY  DESCRIPTION
-    getRate  1.0.0  read_only  sensitive  data/exploration  Reads the exchange rate of a currency. Use it before…
+    NAME     VERSION  CLASS      RISK       CATEGORY          DESCRIPTION
+    getRate  1.0.0    read_only  sensitive  data/exploration  Reads the exchange rate of a currency. Use it before…
     ");
     assert_snapshot!(show(&["tool", "show", "fetch_rate"]), @r#"
     getRate 1.0.0 — Exchange rate
     Reads the exchange rate of a currency. Use it before converting money. Do not use it for shares, and ask for one currency at a time.
 
-      Class  read_only (reads), risk sensitive, sink fixed
-      Approval  not required
-      State  active, enabled, origin tenant
-      Category  data/exploration
-      Type  api
-      Tags  money, currency
-      Aliases  fetchRate (until 2030-01-01)
-      Runner  http
-      Limits  30000 ms, 2097152 bytes
+      Class      read_only (reads), risk sensitive, sink fixed
+      Approval   not required
+      State      active, enabled, origin tenant
+      Category   data/exploration
+      Type       api
+      Tags       money, currency
+      Aliases    fetchRate (until 2030-01-01)
+      Runner     http
+      Limits     30000 ms, 2097152 bytes
       Wire name  getRate
-      Digest  [digest]
-      Published  [time] by local:[uid]
+      Digest     [digest]
+      Published  [time]           by local:[uid]
 
     Input
-      FIELD  TYPE  DESCRIPTION
-      currency  string  required  Three letters.
-      days  array of integer  Which days.
+      FIELD     TYPE                        DESCRIPTION
+      currency  string            required  Three letters.
+      days      array of integer            Which days.
 
     Output
-      FIELD  TYPE  DESCRIPTION
-      rate  number  required  The rate.
+      FIELD  TYPE              DESCRIPTION
+      rate   number  required  The rate.
 
     Examples
       The euro
@@ -103,61 +103,73 @@ fn lists_and_details_are_readable() {
       From the bank.
     "#);
     assert_snapshot!(show(&["search", "exchange rate", "--limit", "1"]), @r"
-    KIND  NAME  CLASS  CATEGORY  DESCRIPTION
+    KIND  NAME     CLASS      CATEGORY          DESCRIPTION
     tool  getRate  read_only  data/exploration  Reads the exchange rate of a currency. Use it before converting money. Do…
     ");
-    home.ok(&["agent", "create", "--name", "billing", "--title", "Billing", "--toolset", "assigned", "--tool", "getRate"]);
+    home.ok(&[
+        "agent",
+        "create",
+        "--name",
+        "billing",
+        "--title",
+        "Billing",
+        "--toolset",
+        "assigned",
+        "--tool",
+        "getRate",
+    ]);
     assert_snapshot!(show(&["agent", "show", "billing", "--tools"]), @r#"
     billing — Billing
 
-      Id  [id]
-      State  active, revision 1
-      Tool set  assigned
-      Tools  getRate
-      Limits  {"max_iterations":10,"max_tool_calls":25,"max_wall_s":600,"max_parallel":16,"max_depth":5}
+      Id         [id]
+      State      active, revision 1
+      Tool set   assigned
+      Tools      getRate
+      Limits     {"max_iterations":10,"max_tool_calls":25,"max_wall_s":600,"max_parallel":16,"max_depth":5}
       Workspace  [id]
 
     Tools
-      TOOL  VERSION  CLASS
-      getRate  1.0.0  read_only
+      TOOL     VERSION  CLASS
+      getRate  1.0.0    read_only
     "#);
     let why = show(&["agent", "show", "billing", "--why"]);
-    assert!(why.contains("in  getRate  read_only  in custom_tools"), "{why}");
-    assert!(why.contains("out  calculator  none  not assigned"), "{why}");
+    let words: Vec<_> = why.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(words.contains(&"in getRate read_only in custom_tools".to_owned()), "{why}");
+    assert!(words.contains(&"out calculator none not assigned (toolgate tool assign)".to_owned()), "{why}");
     assert_snapshot!(show(&["agent", "list"]), @r"
-    NAME  MODEL  TOOLS  STATE  PROFILE  TITLE
-    billing  assigned  active  Billing
+    NAME     MODEL  TOOLS     STATE   PROFILE  TITLE
+    billing         assigned  active           Billing
     ");
     assert_snapshot!(show(&["user", "list"]), @r"
-    NAME  KIND  ROLES  WORKSPACES  STATE  E-MAIL
-    admin  person  admin, operator  main  active
+    NAME   KIND    ROLES            WORKSPACES  STATE   E-MAIL
+    admin  person  admin, operator  main        active
     ");
     assert_snapshot!(show(&["user", "show", "admin"]), @r"
     admin
 
-      Id  [id]
-      Kind  person
-      State  active
-      Roles  admin, operator
+      Id          [id]
+      Kind        person
+      State       active
+      Roles       admin, operator
       Workspaces  main
-      Since  [time]
+      Since       [time]
     ");
     assert_snapshot!(show(&["tenant", "list"]), @r"
-    TENANT  CURRENCY  OPEN WRITE  SINCE  ID  NAME
-    default  USD  off  [time]  [id]  Default
-    system  USD  off  [time]  00000000-0000-0000-0000-[digest]  System
+    TENANT   CURRENCY  OPEN WRITE  SINCE             ID                                    NAME
+    default  USD       off         [time]            [id]                                  Default
+    system   USD       off         [time]            00000000-0000-0000-0000-[digest]      System
     ");
     assert_snapshot!(show(&["key", "list"]), @"No keys; make one with `toolgate key create NAME`.");
     assert_snapshot!(show(&["doctor"]), @r"
-        CHECK  FOUND
+        CHECK          FOUND
     ok  configuration  every key is known
-    ok  place  [home]/data, in this process
-    ok  version  0.1.0
-    ok  data folder  [home]/data
-    ok  database  SQLite answers
-    ok  migrations  [n] of [n]
-    ok  tool names  no tenant's tool hides a shared one
-    ok  registry  revision [n], [n] tenants
+    ok  place          [home]/data, in this process
+    ok  version        0.1.0
+    ok  data folder    [home]/data
+    ok  database       SQLite answers
+    ok  migrations     [n] of [n]
+    ok  tool names     no tenant's tool hides a shared one
+    ok  registry       revision [n], [n] tenants
     ");
 }
 
@@ -166,23 +178,55 @@ fn a_change_is_shown_before_it_is_made() {
     let home = Home::new();
     let file = home.write("TOOL.md", RATE);
     home.ok(&["tool", "register", "--file", &file, "--apply"]);
-    home.write("TOOL.md", &RATE.replace("maxLength: 3", "maxLength: 2"));
+    home.write("TOOL.md", &RATE.replace("maxItems: 9", "maxItems: 5"));
     let ran = home.run(&["tool", "register", "--file", "TOOL.md"]);
     assert_snapshot!(ran.stdout, @r#"
     getRate 1.0.0 would become 2.0.0 (narrowing)
-    CLASS      AT                                           CHANGE
-    narrowing  /input_schema/properties/currency/maxLength  `maxLength` went from 3 to 2
-    TOOL.md:27: error[example.input]: the example does not fit the schema: `/currency` must be text of at most 2 characters, got the text "EUR"; shorten it (at /examples/0/input/currency)
-      fix: correct the example or the schema
+    CLASS      AT                                      CHANGE
+    narrowing  /input_schema/properties/days/maxItems  `maxItems` went from 9 to 5
     TOOL.md:13: note[provider.openai]: OpenAI's strict mode cannot be switched on, because of members that are not `required` (at /input_schema)
       fix: for strict mode: `additionalProperties: false` everywhere, every member `required` (optional ones `type: [string, "null"]`), `anyOf` as the only choice; nothing to do otherwise
     "#);
     assert_snapshot!(ran.stderr, @"Nothing was written. To write it: toolgate tool register --file TOOL.md --apply");
     home.ok(&["tool", "register", "--file", &file, "--apply"]);
     let ran = home.run(&["tool", "register", "--file", "TOOL.md"]);
-    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("getRate 2.0.0 is registered exactly like this\n", ""));
-    assert_snapshot!(home.ok(&["tool", "diff", "getRate"]), @"");
-    assert_snapshot!(home.redact(&home.ok(&["tool", "versions", "getRate"])), @"");
+    assert!(
+        ran.stdout.starts_with("getRate 2.0.0 is registered exactly like this\n") && ran.stderr.is_empty(),
+        "{}",
+        ran.stdout
+    );
+    assert_snapshot!(home.ok(&["tool", "diff", "getRate"]), @r#"
+    getRate 1.0.0 → 2.0.0: narrowing
+    CLASS      AT                                      CHANGE
+    narrowing  /input_schema/properties/days/maxItems  `maxItems` went from 9 to 5
+    --- getRate@1.0.0
+    +++ getRate@2.0.0
+    @@ -1,6 +1,6 @@
+     ---
+     name: getRate
+    -version: "1.0.0"
+    +version: "2.0.0"
+     title: Exchange rate
+     description: >-
+       Reads the exchange rate of a currency. Use it before converting money. Do not
+    @@ -22,7 +22,7 @@
+         days:
+           type: array
+           description: Which days.
+    -      maxItems: 9
+    +      maxItems: 5
+           items:
+             type: integer
+             description: A day.
+    "#);
+    let versions = home.redact(&home.ok(&["tool", "versions", "getRate"]));
+    // The column of the publisher is as wide as this user's number.
+    let versions: Vec<_> = versions.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_snapshot!(versions.join("\n"), @r"
+    VERSION STATE PUBLISHED BY DIGEST NOTE
+    2.0.0 active [time] local:[uid] [digest]
+    1.0.0 active [time] local:[uid] [digest]
+    ");
 }
 
 #[test]

@@ -35,8 +35,20 @@ const OPENAI_UNSUPPORTED: [&str; 17] = [
 ];
 /// Left out of what Gemini is told; bounds and patterns are left out too, but a model rarely needs them.
 const GEMINI_UNTOLD: [&str; 14] = [
-    "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
-    "unevaluatedProperties", "unevaluatedItems", "propertyNames", "contains", "minContains", "maxContains",
+    "allOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "propertyNames",
+    "contains",
+    "minContains",
+    "maxContains",
 ];
 const LISTED_MAX: usize = 5;
 

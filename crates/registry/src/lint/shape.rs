@@ -212,9 +212,13 @@ fn report(validator: &Validator, value: &Value, code: &'static str, pointer: &st
     }
 }
 
+/// What may be compiled to check defaults and examples; far beyond any real schema.
+const ILLUSTRATED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// `default` and `examples` inside a schema.
 fn illustrations(schema: &Value, at: &str, findings: &mut Vec<Finding>) {
     let defs = ["$defs", "definitions"].map(|keyword| (keyword, schema.get(keyword).cloned()));
+    let mut left = ILLUSTRATED_BYTES_MAX;
     for place in places(schema) {
         let Value::Object(keywords) = place.schema else { continue };
         if !keywords.contains_key("default") && !keywords.contains_key("examples") {
@@ -222,12 +226,17 @@ fn illustrations(schema: &Value, at: &str, findings: &mut Vec<Finding>) {
         }
         // The part by itself, with the definitions it may refer to; a part that refers elsewhere is skipped.
         let mut part = keywords.clone();
-        for (keyword, value) in &defs {
-            if let Some(value) = value {
-                part.entry(*keyword).or_insert_with(|| value.clone());
+        if place.schema.to_string().contains("\"$ref\"") {
+            for (keyword, value) in &defs {
+                if let Some(value) = value {
+                    part.entry(*keyword).or_insert_with(|| value.clone());
+                }
             }
         }
-        let Ok(validator) = Validator::new(&Value::Object(part)) else { continue };
+        let part = Value::Object(part);
+        let Some(rest) = left.checked_sub(part.to_string().len()) else { return };
+        left = rest;
+        let Ok(validator) = Validator::new(&part) else { continue };
         let pointer = format!("{at}{}", place.pointer);
         if let Some(wrong) = keywords.get("default").and_then(|value| validator.validate(value).into_iter().next()) {
             let message = format!("the default does not fit its own schema: {}", wrong.message);

@@ -1,5 +1,7 @@
 //! Defaults of a schema filled into a value, before it is validated, digested and recorded.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::reference::REF_CHAIN_MAX;
@@ -16,25 +18,33 @@ pub struct TooManyDefaults;
 /// Not through `anyOf`, `oneOf` or `if`: which of them applies is only known afterwards.
 /// Filling twice changes nothing more.
 pub fn fill_defaults(schema: &Value, value: &mut Value) -> Result<(), TooManyDefaults> {
-    Filler { root: schema, left: DEFAULTS_MAX }.fill(schema, value, 0)
+    Filler::new(schema).fill(schema, value, 0)
 }
 
-/// Whether the default of a schema keeps adding to itself, as `{"default": {}, "$ref": "#"}` does.
-pub(super) fn never_ends(root: &Value, schema: &Value) -> bool {
-    let Some(default) = schema.get("default") else { return false };
-    let mut value = default.clone();
-    Filler { root, left: DEFAULTS_MAX }.fill(schema, &mut value, 0).is_err()
+/// How many members filling a schema's own default adds; an error when it keeps adding to itself, as
+/// `{"default": {}, "$ref": "#"}` does.
+pub(super) fn added_to_own_default(root: &Value, schema: &Value) -> Result<usize, TooManyDefaults> {
+    let Some(default) = schema.get("default") else { return Ok(0) };
+    let mut filler = Filler::new(root);
+    filler.fill(schema, &mut default.clone(), 0)?;
+    Ok(DEFAULTS_MAX - filler.left)
 }
 
 struct Filler<'a> {
     root: &'a Value,
     left: usize,
+    /// References already followed: an anchor costs a walk through the whole schema, and lists have many items.
+    targets: HashMap<&'a str, Option<&'a Value>>,
 }
 
 /// Bounds the way through references, which may recur where the value does not.
 const STEPS_MAX: usize = 256;
 
 impl<'a> Filler<'a> {
+    fn new(root: &'a Value) -> Self {
+        Self { root, left: DEFAULTS_MAX, targets: HashMap::new() }
+    }
+
     fn fill(&mut self, schema: &'a Value, value: &mut Value, steps: usize) -> Result<(), TooManyDefaults> {
         if steps > STEPS_MAX {
             return Err(TooManyDefaults);
@@ -74,12 +84,13 @@ impl<'a> Filler<'a> {
         Ok(())
     }
 
-    fn referred(&self, schema: &'a Value) -> Option<&'a Value> {
-        schema.get("$ref").and_then(Value::as_str).and_then(|reference| target(self.root, reference))
+    fn referred(&mut self, schema: &'a Value) -> Option<&'a Value> {
+        let reference = schema.get("$ref").and_then(Value::as_str)?;
+        *self.targets.entry(reference).or_insert_with(|| target(self.root, reference))
     }
 
     /// A schema's own default, or that of what it refers to.
-    fn default_of(&self, schema: &'a Value) -> Option<&'a Value> {
+    fn default_of(&mut self, schema: &'a Value) -> Option<&'a Value> {
         let mut schema = schema;
         for _ in 0..=REF_CHAIN_MAX {
             if let Some(default) = schema.get("default") {
@@ -144,8 +155,8 @@ mod tests {
     fn a_default_that_never_ends_is_noticed() {
         let endless = json!({"properties": {"a": {"default": {}, "$ref": "#"}, "b": {"default": {}, "$ref": "#"}}});
         assert_eq!(fill_defaults(&endless, &mut json!({})), Err(TooManyDefaults));
-        assert!(never_ends(&endless, &endless["properties"]["a"]));
+        assert_eq!(added_to_own_default(&endless, &endless["properties"]["a"]), Err(TooManyDefaults));
         let ending = json!({"properties": {"a": {"default": {}, "$ref": "#/$defs/x"}}, "$defs": {"x": {"properties": {"y": {"default": 1}}}}});
-        assert!(!never_ends(&ending, &ending["properties"]["a"]));
+        assert_eq!(added_to_own_default(&ending, &ending["properties"]["a"]), Ok(1));
     }
 }

@@ -29,6 +29,12 @@ pub struct Validator {
     cost: Cost,
 }
 
+/// Shared by all calls of a tool.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Validator>();
+};
+
 impl Validator {
     pub fn new(schema: &Value) -> Result<Self, Finding> {
         let mut schema = schema.clone();

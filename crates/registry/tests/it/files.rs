@@ -57,9 +57,13 @@ fn a_file_becomes_a_definition() {
     assert_eq!(hitl.unwrap().timeout_s, None);
     assert_eq!(examples[0].input, json!({"to": "ada@example.com", "subject": null}), "never inside a payload");
     assert!(authored.notes.is_empty());
-    for (pointer, line) in
-        [("/name", 2), ("/input_schema/properties/subject/type", 14), ("/hitl/mode", 18), ("/examples/0/input/to", 22), ("/docs", 25)]
-    {
+    for (pointer, line) in [
+        ("/name", 2),
+        ("/input_schema/properties/subject/type", 14),
+        ("/hitl/mode", 18),
+        ("/examples/0/input/to", 22),
+        ("/docs", 25),
+    ] {
         assert_eq!(authored.lines.line(pointer), Some(line), "{pointer}");
     }
 }
@@ -127,9 +131,16 @@ fn files_that_are_none_are_refused_with_a_remedy() {
     assert_eq!(first(b"---\nname: x\n").code, "file.front-matter");
     assert_eq!(first(b"---\n---\n").code, "file.empty");
     assert_eq!(first(b"---\n- a\n- b\n---\n").code, "file.empty");
-    assert_eq!(first(b"---\nname: x\n\xff\n---\n").show("T"), "T:3: error[file.utf8]: the file is not UTF-8 text\n  fix: save it as UTF-8");
+    assert_eq!(
+        first(b"---\nname: x\n\xff\n---\n").show("T"),
+        "T:3: error[file.utf8]: the file is not UTF-8 text\n  fix: save it as UTF-8"
+    );
     let findings = parse(b"---\ndocs: x\nname: y\n---\n").expect_err("refused");
-    assert!(findings.iter().any(|finding| finding.code == "member.docs" && finding.line == Some(2)), "{}", show(&findings));
+    assert!(
+        findings.iter().any(|finding| finding.code == "member.docs" && finding.line == Some(2)),
+        "{}",
+        show(&findings)
+    );
     assert_eq!(first("---\nname: x\ncost: {per_call: 1e400}\n---\n".as_bytes()).code, "yaml.number");
 }
 
@@ -138,7 +149,10 @@ fn large_files_are_refused_before_they_are_read() {
     let huge = vec![b'['; 50 * 1024 * 1024];
     let finding = parse(&huge).expect_err("refused").remove(0);
     assert_eq!(finding.code, "file.too-large");
-    assert!(finding.message.contains("52428800") && finding.message.contains(&FILE_BYTES_MAX.to_string()), "{finding:?}");
+    assert!(
+        finding.message.contains("52428800") && finding.message.contains(&FILE_BYTES_MAX.to_string()),
+        "{finding:?}"
+    );
     assert_eq!(parse_json(&huge).expect_err("refused")[0].code, "file.unreadable");
 }
 

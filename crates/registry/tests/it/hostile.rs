@@ -52,7 +52,8 @@ fn each_way_to_break_something_has_its_own_answer() {
 fn size_is_bounded_before_anything_else() {
     let wide: Map<String, Value> = (0..2_500).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
     refuses(&object(json!({"properties": wide})), "schema.too-many");
-    let many: Map<String, Value> = (0..1_200).map(|n| (format!("p{n}"), json!({"pattern": format!("^x{{{n}}}y*$")}))).collect();
+    let many: Map<String, Value> =
+        (0..1_200).map(|n| (format!("p{n}"), json!({"pattern": format!("^x{{{n}}}y*$")}))).collect();
     refuses(&object(json!({"properties": many})), "schema.too-many-patterns");
     refuses(&object(json!({"description": "x".repeat(5_000_000)})), "schema.too-large");
     let deep = (0..200).fold(json!({}), |inner, _| json!({"not": inner}));
@@ -66,10 +67,12 @@ fn what_passes_compiles_and_answers() {
     for schema in [
         object(json!({})),
         chain(60, |next| next),
-        chain(9, |next| json!({"anyOf": [next, next]})),
+        chain(8, |next| json!({"anyOf": [next, next]})),
         // Doubling through members costs the value, not the schema.
         chain(50, |next| json!({"type": ["object", "string"], "properties": {"l": next, "r": next}})),
-        object(json!({"properties": {"tree": {"$ref": "#/$defs/t"}}, "$defs": {"t": {"properties": {"kids": {"items": {"$ref": "#/$defs/t"}}}}}})),
+        object(
+            json!({"properties": {"tree": {"$ref": "#/$defs/t"}}, "$defs": {"t": {"properties": {"kids": {"items": {"$ref": "#/$defs/t"}}}}}}),
+        ),
         object(json!({"$id": "https://example.test/mine", "$schema": "https://json-schema.org/draft/2020-12/schema"})),
         object(json!({"properties": {"f": {"type": "string", "format": "blob", "x-entity-type": "file"}}})),
     ] {
@@ -86,15 +89,21 @@ fn what_passes_compiles_and_answers() {
 fn typing_errors_in_keywords_are_pointed_out() {
     let findings = check(&object(json!({"additionalProperty": false, "nullable": true, "x-mine": 1})), "");
     let told: Vec<_> = findings.iter().map(|finding| (finding.code.as_ref(), finding.fix.as_str())).collect();
-    assert_eq!(told, [
-        ("schema.unknown-keyword", "did you mean `additionalProperties`?"),
-        ("schema.unknown-keyword", "write `type: [string, \"null\"]`"),
-    ]);
+    assert_eq!(
+        told,
+        [
+            ("schema.unknown-keyword", "did you mean `additionalProperties`?"),
+            ("schema.unknown-keyword", "write `type: [string, \"null\"]`"),
+        ]
+    );
 }
 
 #[test]
 fn a_validator_never_fetches() {
     assert!(Validator::new(&json!({"$ref": "http://127.0.0.1:1/x"})).is_err());
     assert!(Validator::new(&json!({"$ref": "file:///etc/hostname"})).is_err());
-    assert!(Validator::new(&json!({"$schema": "http://127.0.0.1:1/meta", "type": "object"})).is_ok(), "the name is not looked up");
+    assert!(
+        Validator::new(&json!({"$schema": "http://127.0.0.1:1/meta", "type": "object"})).is_ok(),
+        "the name is not looked up"
+    );
 }

@@ -46,7 +46,8 @@ fn merged(parts: Vec<Value>) -> Value {
 
 fn leaf_keywords() -> impl Strategy<Value = Value> {
     prop_oneof![
-        prop::sample::select(vec!["string", "integer", "number", "array", "object", "boolean", "null"]).prop_map(|kind| json!({"type": kind})),
+        prop::sample::select(vec!["string", "integer", "number", "array", "object", "boolean", "null"])
+            .prop_map(|kind| json!({"type": kind})),
         Just(json!({"type": ["string", "integer", "object"]})),
         (0_i64..3).prop_map(|n| json!({"minimum": n})),
         (0_i64..3).prop_map(|n| json!({"maxLength": n})),
@@ -94,7 +95,8 @@ fn draft_07_schema() -> impl Strategy<Value = Value> {
     let part = || {
         schemas(|inner| {
             prop_oneof![
-                (prop::collection::vec(inner.clone(), 1..3), inner.clone()).prop_map(|(items, rest)| json!({"items": items, "additionalItems": rest})),
+                (prop::collection::vec(inner.clone(), 1..3), inner.clone())
+                    .prop_map(|(items, rest)| json!({"items": items, "additionalItems": rest})),
                 inner.clone().prop_map(|rest| json!({"additionalItems": rest})),
                 prop::collection::vec(inner.clone(), 1..3).prop_map(|items| json!({"items": items})),
                 named(inner.clone()).prop_map(|schemas| json!({"dependencies": schemas})),
@@ -116,7 +118,8 @@ fn modern_schema() -> impl Strategy<Value = Value> {
     let part = || {
         schemas(|inner| {
             prop_oneof![
-                (prop::collection::vec(inner.clone(), 1..3), inner.clone()).prop_map(|(items, rest)| json!({"prefixItems": items, "items": rest})),
+                (prop::collection::vec(inner.clone(), 1..3), inner.clone())
+                    .prop_map(|(items, rest)| json!({"prefixItems": items, "items": rest})),
                 named(inner.clone()).prop_map(|schemas| json!({"dependentSchemas": schemas})),
                 Just(json!({"dependentRequired": {"a": ["b"], "c": ["a", "d"]}})),
                 inner.prop_map(|beside| merged(vec![beside, json!({"$ref": "#/$defs/leaf"})])),
@@ -133,13 +136,22 @@ fn modern_schema() -> impl Strategy<Value = Value> {
 }
 
 fn draft_07_accepts(schema: &Value, value: &Value) -> Option<bool> {
-    jsonschema::options().with_draft(jsonschema::Draft::Draft7).offline().build(schema).ok().map(|validator| validator.is_valid(value))
+    jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft7)
+        .offline()
+        .build(schema)
+        .ok()
+        .map(|validator| validator.is_valid(value))
 }
 
 /// Objects whose members have types, bounds and defaults, closed against others.
 fn arguments() -> impl Strategy<Value = Value> {
     let member = prop_oneof![
-        (0_i64..4, any::<bool>()).prop_map(|(n, given)| if given { json!({"type": "integer", "minimum": n, "default": n}) } else { json!({"type": "integer", "minimum": n}) }),
+        (0_i64..4, any::<bool>()).prop_map(|(n, given)| if given {
+            json!({"type": "integer", "minimum": n, "default": n})
+        } else {
+            json!({"type": "integer", "minimum": n})
+        }),
         (1_u64..4).prop_map(|n| json!({"type": "string", "maxLength": n})),
         prop::sample::subsequence(vec!["a", "ab", "abc"], 1..4).prop_map(|words| json!({"enum": words})),
         Just(json!({"type": "number"})),

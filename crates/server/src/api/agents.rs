@@ -29,9 +29,18 @@ pub async fn list(State(app): State<App>, By(caller): By) -> Result<Json<Page<Ag
 
 /// Creates an agent.
 #[utoipa::path(post, path = "/api/v1/agents", tag = "agents", request_body = AgentSpec, responses((status = 200, body = Agent), (status = 409)))]
-pub async fn create(State(app): State<App>, By(caller): By, Body(spec): Body<AgentSpec>) -> Result<Changed<Agent>, Problem> {
+pub async fn create(
+    State(app): State<App>,
+    By(caller): By,
+    Body(spec): Body<AgentSpec>,
+) -> Result<Changed<Agent>, Problem> {
     if app.registry.snapshot().tenant(caller.tenant)?.agent(spec.name.as_str()).is_some() {
-        return Err(Fault::conflict(format!("there is an agent `{}` already", spec.name), "choose another name, or replace it with `toolgate agent update`").at("/name").into());
+        return Err(Fault::conflict(
+            format!("there is an agent `{}` already", spec.name),
+            "choose another name, or replace it with `toolgate agent update`",
+        )
+        .at("/name")
+        .into());
     }
     let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state: AgentState::Active }).await?;
     Ok(Changed(agent, revision))
@@ -48,8 +57,19 @@ pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<Strin
 
 /// Replaces an agent's definition; its name cannot change.
 #[utoipa::path(put, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), request_body = AgentSpec, responses((status = 200, body = Agent)))]
-pub async fn replace(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(spec): Body<AgentSpec>) -> Result<Changed<Agent>, Problem> {
-    let state = app.registry.snapshot().tenant(caller.tenant)?.agent(&name).filter(|agent| agent.spec.name == spec.name).map(|agent| agent.state);
+pub async fn replace(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(spec): Body<AgentSpec>,
+) -> Result<Changed<Agent>, Problem> {
+    let state = app
+        .registry
+        .snapshot()
+        .tenant(caller.tenant)?
+        .agent(&name)
+        .filter(|agent| agent.spec.name == spec.name)
+        .map(|agent| agent.state);
     let state = state.ok_or_else(|| Fault::not_found("agent", &name))?;
     let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state }).await?;
     Ok(Changed(agent, revision))
@@ -63,7 +83,12 @@ pub struct AgentStateRequest {
 
 /// Freezes an agent, or lets it go on: a frozen one has no tools.
 #[utoipa::path(put, path = "/api/v1/agents/{agent}/state", tag = "agents", params(("agent" = String, Path)), request_body = AgentStateRequest, responses((status = 200, body = Agent)))]
-pub async fn set_state(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<AgentStateRequest>) -> Result<Changed<Agent>, Problem> {
+pub async fn set_state(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(request): Body<AgentStateRequest>,
+) -> Result<Changed<Agent>, Problem> {
     let spec = app.registry.snapshot().tenant(caller.tenant)?.agent(&name).map(|agent| agent.spec.clone());
     let spec = spec.ok_or_else(|| Fault::not_found("agent", &name))?;
     let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state: request.state }).await?;
@@ -71,7 +96,11 @@ pub async fn set_state(State(app): State<App>, By(caller): By, Path(name): Path<
 }
 
 #[utoipa::path(delete, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), responses((status = 200, body = Object)))]
-pub async fn delete(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Changed<Value>, Problem> {
+pub async fn delete(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Changed<Value>, Problem> {
     let revision = app.registry.delete_agent(&caller, &name).await?;
     Ok(Changed(json!({"deleted": name}), revision))
 }
@@ -88,7 +117,11 @@ pub struct AgentTool {
 
 /// Every tool, with whether the agent has it and why.
 #[utoipa::path(get, path = "/api/v1/agents/{agent}/tools", tag = "agents", params(("agent" = String, Path)), responses((status = 200, body = Page<AgentTool>)))]
-pub async fn tools(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<Page<AgentTool>>, Problem> {
+pub async fn tools(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Json<Page<AgentTool>>, Problem> {
     caller.require(&Permission::AGENTS_READ)?;
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
@@ -131,7 +164,11 @@ pub async fn assign(
 
 /// Takes an assignment back.
 #[utoipa::path(delete, path = "/api/v1/agents/{agent}/tools/{tool}", tag = "agents", params(("agent" = String, Path), ("tool" = String, Path)), responses((status = 200, body = Object)))]
-pub async fn revoke(State(app): State<App>, By(caller): By, Path((agent, tool)): Path<(String, String)>) -> Result<Changed<Value>, Problem> {
+pub async fn revoke(
+    State(app): State<App>,
+    By(caller): By,
+    Path((agent, tool)): Path<(String, String)>,
+) -> Result<Changed<Value>, Problem> {
     let revision = app.registry.revoke(&caller, &agent, &tool_named(&app, &caller, &tool)?).await?;
     Ok(Changed(json!({"agent": agent, "tool": tool, "revoked": true}), revision))
 }
@@ -140,7 +177,13 @@ pub async fn revoke(State(app): State<App>, By(caller): By, Path((agent, tool)):
 fn tool_named(app: &App, caller: &Caller, text: &str) -> Result<ToolName, Fault> {
     let unknown = || Fault::not_found("tool", text);
     match text.parse::<ToolId>() {
-        Ok(id) => app.registry.snapshot().tenant(caller.tenant)?.tool_by_id(id).map(|tool| tool.tool.name.clone()).ok_or_else(unknown),
+        Ok(id) => app
+            .registry
+            .snapshot()
+            .tenant(caller.tenant)?
+            .tool_by_id(id)
+            .map(|tool| tool.tool.name.clone())
+            .ok_or_else(unknown),
         Err(_) => text.parse().map_err(|_| unknown()),
     }
 }
@@ -164,7 +207,11 @@ pub struct AssignmentView {
 
 /// Which agent has which tool by assignment.
 #[utoipa::path(get, path = "/api/v1/assignments", tag = "agents", params(AssignmentQuery), responses((status = 200, body = Page<AssignmentView>)))]
-pub async fn assignments(State(app): State<App>, By(caller): By, Query(query): Query<AssignmentQuery>) -> Result<impl IntoResponse, Problem> {
+pub async fn assignments(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<AssignmentQuery>,
+) -> Result<impl IntoResponse, Problem> {
     caller.require(&Permission::AGENTS_READ)?;
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
@@ -181,7 +228,10 @@ pub async fn assignments(State(app): State<App>, By(caller): By, Query(query): Q
                 agent: registry.agents.get(&row.agent)?.spec.name.clone(),
                 tool: registry.tool_by_id(row.tool)?.name.to_string(),
                 tool_id: row.tool,
-                profile: row.profile.and_then(|id| registry.profiles.get(&id)).map(|stored| stored.profile.name.clone()),
+                profile: row
+                    .profile
+                    .and_then(|id| registry.profiles.get(&id))
+                    .map(|stored| stored.profile.name.clone()),
                 created_by: row.created_by.clone(),
                 created_at: row.created_at,
             })

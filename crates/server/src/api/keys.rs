@@ -24,7 +24,11 @@ pub struct KeysQuery {
 
 /// One's own keys, or all with `keys.all`; newest first.
 #[utoipa::path(get, path = "/api/v1/keys", tag = "keys", params(KeysQuery), responses((status = 200, body = Page<ApiKey>)))]
-pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<KeysQuery>) -> Result<Json<Page<ApiKey>>, Problem> {
+pub async fn list(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<KeysQuery>,
+) -> Result<Json<Page<ApiKey>>, Problem> {
     let all = caller.may(&Permission::KEYS_ALL);
     if !all {
         caller.require(&Permission::KEYS_OWN)?;
@@ -32,7 +36,8 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Ke
     let owner = if all { None } else { caller.user() };
     let limit = page_limit(query.limit)?;
     let list = ListOf { tenant: caller.tenant, list: "keys", filter: &format!("{owner:?}") };
-    let before = query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?.and_then(|key| key.parse::<KeyId>().ok());
+    let before =
+        query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?.and_then(|key| key.parse::<KeyId>().ok());
     let mut items = app.store.keys(caller.tenant, owner, before, limit + 1).await?;
     let more = items.len() > limit as usize;
     items.truncate(limit as usize);
@@ -64,7 +69,11 @@ pub struct MadeKey {
 }
 
 #[utoipa::path(post, path = "/api/v1/keys", tag = "keys", request_body = KeyRequest, responses((status = 200, body = MadeKey)))]
-pub async fn create(State(app): State<App>, By(caller): By, Body(request): Body<KeyRequest>) -> Result<Json<MadeKey>, Problem> {
+pub async fn create(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<KeyRequest>,
+) -> Result<Json<MadeKey>, Problem> {
     let KeyRequest { name, owner, agent, scopes, days } = request;
     let (key, secret) = app.create_key(&caller, NewKey { name, owner, agent, scopes, days }).await?;
     Ok(Json(MadeKey { key, secret }))

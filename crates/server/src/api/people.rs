@@ -19,7 +19,11 @@ use crate::problem::Problem;
 #[utoipa::path(get, path = "/api/v1/tenants", tag = "tenants", responses((status = 200, body = Page<Tenant>)))]
 pub async fn list_tenants(State(app): State<App>, By(caller): By) -> Result<Json<Page<Tenant>>, Problem> {
     let snapshot = app.registry.snapshot();
-    let mut tenants: Vec<_> = snapshot.tenants().map(|registry| registry.tenant.clone()).filter(|tenant| caller.is_operator() || tenant.id == caller.tenant).collect();
+    let mut tenants: Vec<_> = snapshot
+        .tenants()
+        .map(|registry| registry.tenant.clone())
+        .filter(|tenant| caller.is_operator() || tenant.id == caller.tenant)
+        .collect();
     tenants.sort_by(|left, right| left.slug.cmp(&right.slug));
     Ok(Json(Page::whole(tenants)))
 }
@@ -33,7 +37,11 @@ pub struct TenantRequest {
 }
 
 #[utoipa::path(post, path = "/api/v1/tenants", tag = "tenants", request_body = TenantRequest, responses((status = 200, body = Tenant), (status = 409)))]
-pub async fn create_tenant(State(app): State<App>, By(caller): By, Body(request): Body<TenantRequest>) -> Result<Changed<Tenant>, Problem> {
+pub async fn create_tenant(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<TenantRequest>,
+) -> Result<Changed<Tenant>, Problem> {
     let TenantRequest { slug, name, currency } = request;
     let name = name.unwrap_or_else(|| slug.to_string());
     let (tenant, revision) = app.create_tenant(&caller, slug, &name, currency.as_deref().unwrap_or("USD")).await?;
@@ -49,7 +57,12 @@ pub struct TenantEdit {
 
 /// Changes a setting of one's own tenant.
 #[utoipa::path(patch, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(("tenant" = String, Path)), request_body = TenantEdit, responses((status = 200, body = Tenant)))]
-pub async fn edit_tenant(State(app): State<App>, By(caller): By, Path(slug): Path<String>, Body(edit): Body<TenantEdit>) -> Result<Changed<Tenant>, Problem> {
+pub async fn edit_tenant(
+    State(app): State<App>,
+    By(caller): By,
+    Path(slug): Path<String>,
+    Body(edit): Body<TenantEdit>,
+) -> Result<Changed<Tenant>, Problem> {
     if slug != caller.tenant_slug.as_str() {
         return Err(Fault::not_found("tenant", slug).into());
     }
@@ -72,7 +85,11 @@ pub struct WorkspaceRequest {
 }
 
 #[utoipa::path(post, path = "/api/v1/workspaces", tag = "users", request_body = WorkspaceRequest, responses((status = 200, body = Workspace), (status = 409)))]
-pub async fn create_workspace(State(app): State<App>, By(caller): By, Body(request): Body<WorkspaceRequest>) -> Result<Json<Workspace>, Problem> {
+pub async fn create_workspace(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<WorkspaceRequest>,
+) -> Result<Json<Workspace>, Problem> {
     let name = request.name.unwrap_or_else(|| request.slug.to_string());
     Ok(Json(app.create_workspace(&caller, request.slug, &name).await?))
 }
@@ -87,7 +104,11 @@ pub struct UsersQuery {
 
 /// Users in the order of names.
 #[utoipa::path(get, path = "/api/v1/users", tag = "users", params(UsersQuery), responses((status = 200, body = Page<User>)))]
-pub async fn list_users(State(app): State<App>, By(caller): By, Query(query): Query<UsersQuery>) -> Result<Json<Page<User>>, Problem> {
+pub async fn list_users(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<UsersQuery>,
+) -> Result<Json<Page<User>>, Problem> {
     caller.require(&Permission::MEMBERS_MANAGE)?;
     let limit = page_limit(query.limit)?;
     let list = ListOf { tenant: caller.tenant, list: "users", filter: "" };
@@ -113,7 +134,11 @@ pub struct UserRequest {
 }
 
 #[utoipa::path(post, path = "/api/v1/users", tag = "users", request_body = UserRequest, responses((status = 200, body = User), (status = 409)))]
-pub async fn create_user(State(app): State<App>, By(caller): By, Body(request): Body<UserRequest>) -> Result<Json<User>, Problem> {
+pub async fn create_user(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<UserRequest>,
+) -> Result<Json<User>, Problem> {
     let kind = request.kind.unwrap_or(UserKind::Person);
     let default_role = if kind == UserKind::Service { Role::Service } else { Role::Member };
     let main = toolgate_registry::commands::FIRST_WORKSPACE.parse().map_err(Fault::internal)?;
@@ -129,7 +154,11 @@ pub async fn create_user(State(app): State<App>, By(caller): By, Body(request): 
 
 /// A user by name, e-mail or id.
 #[utoipa::path(get, path = "/api/v1/users/{user}", tag = "users", params(("user" = String, Path)), responses((status = 200, body = User), (status = 404)))]
-pub async fn show_user(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<User>, Problem> {
+pub async fn show_user(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Json<User>, Problem> {
     caller.require(&Permission::MEMBERS_MANAGE)?;
     Ok(Json(app.store.user(caller.tenant, &name).await?.ok_or_else(|| Fault::not_found("user", &name))?))
 }
@@ -144,7 +173,12 @@ pub struct UserEditRequest {
 }
 
 #[utoipa::path(patch, path = "/api/v1/users/{user}", tag = "users", params(("user" = String, Path)), request_body = UserEditRequest, responses((status = 200, body = User)))]
-pub async fn edit_user(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<UserEditRequest>) -> Result<Json<User>, Problem> {
+pub async fn edit_user(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(request): Body<UserEditRequest>,
+) -> Result<Json<User>, Problem> {
     let UserEditRequest { roles, workspaces, disabled } = request;
     Ok(Json(app.edit_user(&caller, &name, UserEdit { roles, workspaces, disabled }).await?))
 }
@@ -158,7 +192,11 @@ pub struct SignInLink {
 
 /// Makes a link that signs a user in, once, within ten minutes.
 #[utoipa::path(post, path = "/api/v1/users/{user}/sign-in-link", tag = "users", params(("user" = String, Path)), responses((status = 200, body = SignInLink)))]
-pub async fn sign_in_link(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<SignInLink>, Problem> {
+pub async fn sign_in_link(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Json<SignInLink>, Problem> {
     let (token, expires_at) = app.create_link(&caller, &name).await?;
     Ok(Json(SignInLink { url: app.sign_in_url(&token), expires_at }))
 }
@@ -172,7 +210,12 @@ pub struct EraseRequest {
 
 /// Erases the payloads of a person's calls; rows and the log stay.
 #[utoipa::path(post, path = "/api/v1/users/{user}/erase", tag = "users", params(("user" = String, Path)), request_body = EraseRequest, responses((status = 200, body = Object)))]
-pub async fn erase_person(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<EraseRequest>) -> Result<Json<Value>, Problem> {
+pub async fn erase_person(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(request): Body<EraseRequest>,
+) -> Result<Json<Value>, Problem> {
     let calls = app.erase_person(&caller, &name, request.apply).await?;
     Ok(Json(json!({"user": name, "calls": calls, "applied": request.apply})))
 }

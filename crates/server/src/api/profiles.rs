@@ -20,16 +20,29 @@ pub async fn list(State(app): State<App>, By(caller): By) -> Result<Json<Page<St
 }
 
 #[utoipa::path(post, path = "/api/v1/profiles", tag = "profiles", request_body = Profile, responses((status = 200, body = StoredProfile), (status = 409)))]
-pub async fn create(State(app): State<App>, By(caller): By, Body(profile): Body<Profile>) -> Result<Changed<StoredProfile>, Problem> {
+pub async fn create(
+    State(app): State<App>,
+    By(caller): By,
+    Body(profile): Body<Profile>,
+) -> Result<Changed<StoredProfile>, Problem> {
     if app.registry.snapshot().tenant(caller.tenant)?.profile(profile.name.as_str()).is_some() {
-        return Err(Fault::conflict(format!("there is a profile `{}` already", profile.name), "choose another name, or replace it with `toolgate profile set`").at("/name").into());
+        return Err(Fault::conflict(
+            format!("there is a profile `{}` already", profile.name),
+            "choose another name, or replace it with `toolgate profile set`",
+        )
+        .at("/name")
+        .into());
     }
     let (stored, revision) = app.registry.put_profile(&caller, profile).await?;
     Ok(Changed(stored, revision))
 }
 
 #[utoipa::path(get, path = "/api/v1/profiles/{profile}", tag = "profiles", params(("profile" = String, Path)), responses((status = 200, body = StoredProfile), (status = 404)))]
-pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<StoredProfile>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Json<StoredProfile>, Problem> {
     caller.require(&Permission::AGENTS_READ)?;
     let snapshot = app.registry.snapshot();
     let stored = snapshot.tenant(caller.tenant)?.profile(&name).ok_or_else(|| Fault::not_found("profile", &name))?;
@@ -38,16 +51,30 @@ pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<Strin
 
 /// Creates the profile of that name, or replaces it.
 #[utoipa::path(put, path = "/api/v1/profiles/{profile}", tag = "profiles", params(("profile" = String, Path)), request_body = Profile, responses((status = 200, body = StoredProfile)))]
-pub async fn replace(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(profile): Body<Profile>) -> Result<Changed<StoredProfile>, Problem> {
+pub async fn replace(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(profile): Body<Profile>,
+) -> Result<Changed<StoredProfile>, Problem> {
     if profile.name.as_str() != name {
-        return Err(Fault::invalid(format!("the body names the profile `{}`, the path `{name}`", profile.name), "make them the same").at("/name").into());
+        return Err(Fault::invalid(
+            format!("the body names the profile `{}`, the path `{name}`", profile.name),
+            "make them the same",
+        )
+        .at("/name")
+        .into());
     }
     let (stored, revision) = app.registry.put_profile(&caller, profile).await?;
     Ok(Changed(stored, revision))
 }
 
 #[utoipa::path(delete, path = "/api/v1/profiles/{profile}", tag = "profiles", params(("profile" = String, Path)), responses((status = 200, body = Object)))]
-pub async fn delete(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Changed<Value>, Problem> {
+pub async fn delete(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Changed<Value>, Problem> {
     let revision = app.registry.delete_profile(&caller, &name).await?;
     Ok(Changed(json!({"deleted": name}), revision))
 }

@@ -48,21 +48,34 @@ pub struct Capability {
 
 /// Finds tools, agents and more; only what the caller has.
 #[utoipa::path(get, path = "/api/v1/search", tag = "search", params(SearchQuery), responses((status = 200, body = Page<Capability>)))]
-pub async fn search(State(app): State<App>, By(caller): By, Query(query): Query<SearchQuery>) -> Result<Json<Page<Capability>>, Problem> {
+pub async fn search(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<SearchQuery>,
+) -> Result<Json<Page<Capability>>, Problem> {
     caller.require(&Permission::TOOLS_READ)?;
     let limit = query.limit.unwrap_or(RESULTS_DEFAULT);
     if !(1..=RESULTS_MAX).contains(&limit) {
-        return Err(Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {RESULTS_MAX} results")).at("/limit").into());
+        return Err(Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {RESULTS_MAX} results"))
+            .at("/limit")
+            .into());
     }
     if query.q.trim().is_empty() || query.q.chars().count() > QUERY_CHARS_MAX {
-        return Err(Fault::invalid(format!("`q` needs 1 to {QUERY_CHARS_MAX} characters"), "say in a few words what you look for").at("/q").into());
+        return Err(Fault::invalid(
+            format!("`q` needs 1 to {QUERY_CHARS_MAX} characters"),
+            "say in a few words what you look for",
+        )
+        .at("/q")
+        .into());
     }
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
     let today = app.registry.now().day();
     let view = View::of(registry, &caller, &today)?;
     let may_read_agents = caller.may(&Permission::AGENTS_READ);
-    let resolve = |name: &str| view.resolve(&name.parse().ok()?).ok().map(|(tool, _)| tool).filter(|tool| tool.state() == ToolState::Active);
+    let resolve = |name: &str| {
+        view.resolve(&name.parse().ok()?).ok().map(|(tool, _)| tool).filter(|tool| tool.state() == ToolState::Active)
+    };
     let hits = registry.index().search(&query.q, limit as usize, |_, entry| {
         query.kind.is_none_or(|kind| kind == entry.kind)
             && match entry.kind {
@@ -112,6 +125,7 @@ pub async fn categories(State(app): State<App>, By(caller): By) -> Result<Json<P
             *counts.entry(path[..end].to_owned()).or_default() += 1;
         }
     }
-    let category = |(path, tools): (String, usize)| Category { built_in: CATEGORIES.contains(&path.as_str()), path, tools };
+    let category =
+        |(path, tools): (String, usize)| Category { built_in: CATEGORIES.contains(&path.as_str()), path, tools };
     Ok(Json(Page::whole(counts.into_iter().map(category).collect())))
 }

@@ -68,20 +68,31 @@ pub struct BackupRequest {
 
 /// Copies a SQLite database while it is in use.
 #[utoipa::path(post, path = "/api/v1/db/backup", tag = "system", request_body = BackupRequest, responses((status = 200, body = Object)))]
-pub async fn backup(State(app): State<App>, By(caller): By, Body(request): Body<BackupRequest>) -> Result<Json<Value>, Problem> {
+pub async fn backup(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<BackupRequest>,
+) -> Result<Json<Value>, Problem> {
     caller.require(&Permission::CONFIG_EDIT)?;
     let legal = !request.name.is_empty()
         && request.name.len() <= 100
         && !request.name.starts_with('.')
         && request.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
     if !legal {
-        return Err(Fault::invalid("a backup's name has letters, digits, `.`, `-` and `_` only", "choose another, for example today.db").at("/name").into());
+        return Err(Fault::invalid(
+            "a backup's name has letters, digits, `.`, `-` and `_` only",
+            "choose another, for example today.db",
+        )
+        .at("/name")
+        .into());
     }
     let folder = app.data.join("backups");
     std::fs::create_dir_all(&folder).map_err(|error| Fault::internal(format!("{}: {error}", folder.display())))?;
     let target = folder.join(&request.name);
     if target.exists() {
-        return Err(Fault::conflict(format!("there is a backup `{}` already", request.name), "choose another name").at("/name").into());
+        return Err(Fault::conflict(format!("there is a backup `{}` already", request.name), "choose another name")
+            .at("/name")
+            .into());
     }
     app.store.backup(&target).await?;
     let mut change = toolgate_store::Change::new(caller.tenant);
@@ -102,10 +113,19 @@ pub struct RetentionRequest {
 
 /// Deletes old finished calls of this tenant; the log keeps the trace.
 #[utoipa::path(post, path = "/api/v1/retention", tag = "system", request_body = RetentionRequest, responses((status = 200, body = Object)))]
-pub async fn retention(State(app): State<App>, By(caller): By, Body(request): Body<RetentionRequest>) -> Result<Json<Value>, Problem> {
+pub async fn retention(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<RetentionRequest>,
+) -> Result<Json<Value>, Problem> {
     let RetentionRequest { older_than_days, apply } = request;
     if !(1..=RETENTION_DAYS_MAX).contains(&older_than_days) {
-        return Err(Fault::invalid(format!("`older_than_days` is {older_than_days}"), format!("give 1 to {RETENTION_DAYS_MAX} days")).at("/older_than_days").into());
+        return Err(Fault::invalid(
+            format!("`older_than_days` is {older_than_days}"),
+            format!("give 1 to {RETENTION_DAYS_MAX} days"),
+        )
+        .at("/older_than_days")
+        .into());
     }
     let calls = app.retain(&caller, older_than_days, apply).await?;
     Ok(Json(json!({"older_than_days": older_than_days, "calls": calls, "applied": apply})))

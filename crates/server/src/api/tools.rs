@@ -56,7 +56,9 @@ impl ListQuery {
     fn keeps(&self, tool: &ResolvedTool, registry: &TenantRegistry) -> bool {
         let definition = &tool.definition;
         let category = definition.effective_category();
-        let in_category = |wanted: &String| category == wanted || category.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let in_category = |wanted: &String| {
+            category == wanted || category.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('/'))
+        };
         let in_group = |wanted: &String| registry.group_has(wanted, &tool.tool);
         self.category.as_ref().is_none_or(in_category)
             && self.risk.is_none_or(|risk| definition.effective_risk() == risk)
@@ -84,21 +86,32 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Li
     let list = ListOf { tenant: caller.tenant, list: "tools", filter: &filter };
     let after = query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?;
     let limit = page_limit(query.limit)? as usize;
-    let mut page: Vec<_> = kept.into_iter().filter(|tool| after.as_deref().is_none_or(|after| tool.name.as_str() > after)).take(limit + 1).collect();
+    let mut page: Vec<_> = kept
+        .into_iter()
+        .filter(|tool| after.as_deref().is_none_or(|after| tool.name.as_str() > after))
+        .take(limit + 1)
+        .collect();
     let more = page.len() > limit;
     page.truncate(limit);
     let next_cursor = if more { page.last().map(|last| list.cursor(last.name.as_str())) } else { None };
     Ok(match query.view.as_deref() {
         None => Json(Page { items: page.iter().map(ToolSummary::from).collect(), next_cursor }).into_response(),
         Some(view) => {
-            let form: Form = view.parse().map_err(|told: String| Fault::invalid(told, "leave `view` out for the ordinary list").at("/view"))?;
+            let form: Form = view
+                .parse()
+                .map_err(|told: String| Fault::invalid(told, "leave `view` out for the ordinary list").at("/view"))?;
             let items: Vec<Value> = page.iter().map(|tool| rendered(tool, form)).collect();
             Json(Page { items, next_cursor }).into_response()
         }
     })
 }
 
-fn visible(registry: &TenantRegistry, caller: &Caller, query: &ListQuery, today: &str) -> Result<Vec<ResolvedTool>, Fault> {
+fn visible(
+    registry: &TenantRegistry,
+    caller: &Caller,
+    query: &ListQuery,
+    today: &str,
+) -> Result<Vec<ResolvedTool>, Fault> {
     let mut view = View::of(registry, caller, today)?;
     if let Some(name) = &query.agent {
         caller.require(&Permission::AGENTS_READ)?;
@@ -117,7 +130,11 @@ pub fn page_limit(wanted: Option<u32>) -> Result<u32, Fault> {
     match wanted {
         None => Ok(PAGE_ITEMS_DEFAULT),
         Some(limit) if (1..=PAGE_ITEMS_MAX).contains(&limit) => Ok(limit),
-        Some(limit) => Err(Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {PAGE_ITEMS_MAX} items, and follow `next_cursor`")).at("/limit")),
+        Some(limit) => Err(Fault::invalid(
+            format!("`limit` is {limit}"),
+            format!("ask for 1 to {PAGE_ITEMS_MAX} items, and follow `next_cursor`"),
+        )
+        .at("/limit")),
     }
 }
 
@@ -139,14 +156,20 @@ impl RegisterRequest {
         match (&self.tool_md, &self.definition) {
             (Some(text), None) => Ok(Submitted::ToolMd(text.clone().into_bytes())),
             (None, Some(definition)) => Ok(Submitted::Json(definition.to_string().into_bytes())),
-            _ => Err(Fault::invalid("exactly one of `tool_md` and `definition` is needed", "send the one or the other")),
+            _ => {
+                Err(Fault::invalid("exactly one of `tool_md` and `definition` is needed", "send the one or the other"))
+            }
         }
     }
 }
 
 /// Registers a tool, or a new version of one; without `apply` it only says what would change.
 #[utoipa::path(post, path = "/api/v1/tools", tag = "tools", request_body = RegisterRequest, responses((status = 200, body = Registration)))]
-pub async fn register(State(app): State<App>, By(caller): By, Body(request): Body<RegisterRequest>) -> Result<Response, Problem> {
+pub async fn register(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<RegisterRequest>,
+) -> Result<Response, Problem> {
     let registration = app.registry.register(&caller, &request.submitted()?, request.apply).await?;
     let revision = registration.revision;
     Ok(match revision {
@@ -164,7 +187,11 @@ pub struct LintAnswer {
 
 /// Every problem of a definition, among the tools of this tenant.
 #[utoipa::path(post, path = "/api/v1/lint", tag = "tools", request_body = RegisterRequest, responses((status = 200, body = LintAnswer)))]
-pub async fn lint(State(app): State<App>, By(caller): By, Body(request): Body<RegisterRequest>) -> Result<Json<LintAnswer>, Problem> {
+pub async fn lint(
+    State(app): State<App>,
+    By(caller): By,
+    Body(request): Body<RegisterRequest>,
+) -> Result<Json<LintAnswer>, Problem> {
     let findings = app.registry.test(&caller, &request.submitted()?)?;
     let ok = findings.iter().all(|finding| finding.severity != toolgate_registry::finding::Severity::Error);
     Ok(Json(LintAnswer { ok, findings }))
@@ -182,12 +209,18 @@ pub struct ShowQuery {
 
 /// One tool, `name` or `name@version`.
 #[utoipa::path(get, path = "/api/v1/tools/{tool}", tag = "tools", params(("tool" = String, Path), ShowQuery), responses((status = 200, body = Object), (status = 404)))]
-pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<String>, Query(query): Query<ShowQuery>) -> Result<Json<Value>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Query(query): Query<ShowQuery>,
+) -> Result<Json<Value>, Problem> {
     let tool = found(&app, &caller, &name, query.all)?;
     Ok(Json(match query.r#as {
         None => whole(&tool),
         Some(form) => {
-            let form: Form = form.parse().map_err(|told: String| Fault::invalid(told, "choose one of those").at("/as"))?;
+            let form: Form =
+                form.parse().map_err(|told: String| Fault::invalid(told, "choose one of those").at("/as"))?;
             rendered(&tool, form)
         }
     }))
@@ -209,7 +242,9 @@ fn found(app: &App, caller: &Caller, name: &str, all: bool) -> Result<ResolvedTo
     let today = app.registry.now().day();
     if all {
         caller.require(&Permission::TOOLS_OVERRIDE)?;
-        let tool = registry.resolve(&reference, &today).filter(|tool| tool.switch != Switch::OtherTenants || caller.is_operator());
+        let tool = registry
+            .resolve(&reference, &today)
+            .filter(|tool| tool.switch != Switch::OtherTenants || caller.is_operator());
         return tool.ok_or_else(|| Fault::not_found("tool", &reference));
     }
     View::of(registry, caller, &today)?.resolve(&reference).map(|(tool, _)| tool)
@@ -226,7 +261,11 @@ fn tool_name(text: &str) -> Result<ToolName, Fault> {
 
 /// The versions of a tool, newest first.
 #[utoipa::path(get, path = "/api/v1/tools/{tool}/versions", tag = "tools", params(("tool" = String, Path)), responses((status = 200, body = Page<VersionSummary>)))]
-pub async fn versions(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<Page<VersionSummary>>, Problem> {
+pub async fn versions(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Json<Page<VersionSummary>>, Problem> {
     let tool = found(&app, &caller, &name, caller.may(&Permission::TOOLS_OVERRIDE))?;
     Ok(Json(Page::whole(tool.tool.versions.iter().map(|version| VersionSummary::from(version.as_ref())).collect())))
 }
@@ -253,10 +292,20 @@ pub struct DiffAnswer {
 
 /// What changed between two versions, by class.
 #[utoipa::path(get, path = "/api/v1/tools/{tool}/diff", tag = "tools", params(("tool" = String, Path), DiffQuery), responses((status = 200, body = DiffAnswer)))]
-pub async fn diff(State(app): State<App>, By(caller): By, Path(name): Path<String>, Query(query): Query<DiffQuery>) -> Result<Json<DiffAnswer>, Problem> {
+pub async fn diff(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Query(query): Query<DiffQuery>,
+) -> Result<Json<DiffAnswer>, Problem> {
     let tool = found(&app, &caller, &name, caller.may(&Permission::TOOLS_OVERRIDE))?;
     let versions = &tool.tool.versions;
-    let at = |wanted: &str| versions.iter().position(|version| version.version.to_string() == wanted).ok_or_else(|| Fault::not_found("tool", format!("{}@{wanted}", tool.name)));
+    let at = |wanted: &str| {
+        versions
+            .iter()
+            .position(|version| version.version.to_string() == wanted)
+            .ok_or_else(|| Fault::not_found("tool", format!("{}@{wanted}", tool.name)))
+    };
     let to = query.to.as_deref().map_or(Ok(0), at)?;
     let from = match &query.from {
         Some(wanted) => at(wanted)?,
@@ -282,7 +331,12 @@ pub struct EnabledRequest {
 
 /// Switches a tool on or off for this tenant, or for all.
 #[utoipa::path(put, path = "/api/v1/tools/{tool}/enabled", tag = "tools", params(("tool" = String, Path)), request_body = EnabledRequest, responses((status = 200, body = Object)))]
-pub async fn set_enabled(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<EnabledRequest>) -> Result<Changed<Value>, Problem> {
+pub async fn set_enabled(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(request): Body<EnabledRequest>,
+) -> Result<Changed<Value>, Problem> {
     let reach = if request.everyone { Reach::Everyone } else { Reach::ThisTenant };
     let revision = app.registry.set_enabled(&caller, &tool_name(&name)?, request.enabled, reach).await?;
     after(&app, &caller, &name, revision)
@@ -300,7 +354,12 @@ pub struct StateRequest {
 
 /// Activates, deprecates or blocks one version, or all when no version is named.
 #[utoipa::path(put, path = "/api/v1/tools/{tool}/state", tag = "tools", params(("tool" = String, Path)), request_body = StateRequest, responses((status = 200, body = Object)))]
-pub async fn set_state(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(request): Body<StateRequest>) -> Result<Changed<Value>, Problem> {
+pub async fn set_state(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(request): Body<StateRequest>,
+) -> Result<Changed<Value>, Problem> {
     let StateRequest { state, message, remove_by, replaced_by } = request;
     let lifecycle = Lifecycle { state, message, remove_by, replaced_by };
     let revision = app.registry.set_lifecycle(&caller, &reference(&name)?, &lifecycle).await?;
@@ -309,21 +368,34 @@ pub async fn set_state(State(app): State<App>, By(caller): By, Path(name): Path<
 
 /// Sets this tenant's override of a shared tool: rename or tighten.
 #[utoipa::path(put, path = "/api/v1/tools/{tool}/override", tag = "tools", params(("tool" = String, Path)), request_body = Patch, responses((status = 200, body = Object)))]
-pub async fn set_override(State(app): State<App>, By(caller): By, Path(name): Path<String>, Body(patch): Body<Patch>) -> Result<Changed<Value>, Problem> {
+pub async fn set_override(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(patch): Body<Patch>,
+) -> Result<Changed<Value>, Problem> {
     let revision = app.registry.set_override(&caller, &tool_name(&name)?, &patch).await?;
     after(&app, &caller, &name, revision)
 }
 
 /// Removes this tenant's override.
 #[utoipa::path(delete, path = "/api/v1/tools/{tool}/override", tag = "tools", params(("tool" = String, Path)), responses((status = 200, body = Object)))]
-pub async fn clear_override(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Changed<Value>, Problem> {
+pub async fn clear_override(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Changed<Value>, Problem> {
     let revision = app.registry.set_override(&caller, &tool_name(&name)?, &Patch::default()).await?;
     after(&app, &caller, &name, revision)
 }
 
 /// Deletes a tool that this tenant made and nothing uses.
 #[utoipa::path(delete, path = "/api/v1/tools/{tool}", tag = "tools", params(("tool" = String, Path)), responses((status = 200, body = Object)))]
-pub async fn delete(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Changed<Value>, Problem> {
+pub async fn delete(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Changed<Value>, Problem> {
     let revision = app.registry.delete_tool(&caller, &tool_name(&name)?).await?;
     Ok(Changed(serde_json::json!({"deleted": name}), revision))
 }
@@ -331,6 +403,9 @@ pub async fn delete(State(app): State<App>, By(caller): By, Path(name): Path<Str
 fn after(app: &App, caller: &Caller, name: &str, revision: i64) -> Result<Changed<Value>, Problem> {
     let reference = reference(name)?;
     let snapshot = app.registry.snapshot();
-    let tool = snapshot.tenant(caller.tenant)?.resolve(&reference, &app.registry.now().day()).ok_or_else(|| Fault::not_found("tool", name))?;
+    let tool = snapshot
+        .tenant(caller.tenant)?
+        .resolve(&reference, &app.registry.now().day())
+        .ok_or_else(|| Fault::not_found("tool", name))?;
     Ok(Changed(whole(&tool), revision))
 }

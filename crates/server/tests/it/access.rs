@@ -15,9 +15,11 @@ async fn a_key_holds_at_most_its_owner_s_rights() {
         world.send(&author, "POST", "/api/v1/users", json!({"name": "eve"})).await.refused(403);
         world.get(&author, "/api/v1/config").await.refused(403);
 
-        let wide = world.send(&author, "POST", "/api/v1/keys", json!({"name": "k", "scopes": ["admin"]})).await.refused(403);
+        let wide =
+            world.send(&author, "POST", "/api/v1/keys", json!({"name": "k", "scopes": ["admin"]})).await.refused(403);
         assert!(wide["detail"].as_str().unwrap().contains("members.manage"), "{wide:#}");
-        let narrow = world.send(&author, "POST", "/api/v1/keys", json!({"name": "k", "scopes": ["tools.read"]})).await.ok();
+        let narrow =
+            world.send(&author, "POST", "/api/v1/keys", json!({"name": "k", "scopes": ["tools.read"]})).await.ok();
         let narrow = As::Key(narrow["secret"].as_str().unwrap().to_owned());
         world.get(&narrow, "/api/v1/tools").await.ok();
         world.register(&narrow, tool("more", json!({}))).await.refused(403);
@@ -37,7 +39,11 @@ async fn keys_expire_are_revoked_and_are_shown_once() {
         let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "short", "days": 1})).await.ok();
         let key = As::Key(made["secret"].as_str().unwrap().to_owned());
         let me = world.get(&key, "/api/v1/me").await.ok();
-        assert_eq!(me["permissions"], json!(["calls.create", "calls.read.own", "tools.read"]), "what a key gets by default");
+        assert_eq!(
+            me["permissions"],
+            json!(["calls.create", "calls.read.own", "tools.read"]),
+            "what a key gets by default"
+        );
         let list = world.get(&As::Owner, "/api/v1/keys").await.ok();
         assert!(!list.to_string().contains(made["secret"].as_str().unwrap()));
         assert!(list["items"][0]["last_used_at"].is_string());
@@ -69,7 +75,10 @@ async fn nobody_appoints_somebody_above_themselves() {
         world.send(&admin, "PATCH", "/api/v1/users/ada", json!({"disabled": true})).await.refused(409);
         world.send(&admin, "PUT", "/api/v1/tools/calculator/state", json!({"state": "blocked"})).await.refused(403);
         world.send(&admin, "PUT", "/api/v1/tools/calculator/enabled", json!({"enabled": false})).await.ok();
-        world.send(&admin, "PUT", "/api/v1/tools/calculator/enabled", json!({"enabled": false, "everyone": true})).await.refused(403);
+        world
+            .send(&admin, "PUT", "/api/v1/tools/calculator/enabled", json!({"enabled": false, "everyone": true}))
+            .await
+            .refused(403);
     })
     .await;
 }
@@ -77,7 +86,10 @@ async fn nobody_appoints_somebody_above_themselves() {
 #[tokio::test]
 async fn without_rights_the_set_is_empty() {
     every_world(async |world| {
-        let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "blind", "scopes": ["usage.read"]})).await.ok();
+        let made = world
+            .send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "blind", "scopes": ["usage.read"]}))
+            .await
+            .ok();
         let blind = As::Key(made["secret"].as_str().unwrap().to_owned());
         world.get(&blind, "/api/v1/tools").await.refused(403);
         world.get(&blind, "/api/v1/tools/calculator").await.refused(404);

@@ -6,12 +6,21 @@ use crate::world::{As, World, every_world, tool, write_tool};
 
 async fn explained(world: &World, agent: &str) -> Vec<(String, bool, String)> {
     let list = world.get(&As::Owner, &format!("/api/v1/agents/{agent}/tools")).await.ok();
-    let row = |row: &Value| (row["name"].as_str().unwrap().to_owned(), row["has"].as_bool().unwrap(), row["why"].as_str().unwrap().to_owned());
+    let row = |row: &Value| {
+        (
+            row["name"].as_str().unwrap().to_owned(),
+            row["has"].as_bool().unwrap(),
+            row["why"].as_str().unwrap().to_owned(),
+        )
+    };
     list["items"].as_array().unwrap().iter().map(row).collect()
 }
 
 async fn key_of(world: &World, agent: &str) -> As {
-    let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": format!("{agent}-key"), "agent": agent})).await.ok();
+    let made = world
+        .send(&As::Owner, "POST", "/api/v1/keys", json!({"name": format!("{agent}-key"), "agent": agent}))
+        .await
+        .ok();
     As::Key(made["secret"].as_str().unwrap().to_owned())
 }
 
@@ -25,7 +34,10 @@ async fn the_set_is_the_same_wherever_it_is_asked_for() {
         world.register(&As::Owner, tool("webRecord", json!({"group": "web"}))).await.ok();
         let create = async |spec| world.send(&As::Owner, "POST", "/api/v1/agents", spec).await.ok();
         create(json!({"name": "open"})).await;
-        create(json!({"name": "closed", "toolset": "assigned", "custom_tools": ["readRecord"], "tool_groups": ["web"]})).await;
+        create(
+            json!({"name": "closed", "toolset": "assigned", "custom_tools": ["readRecord"], "tool_groups": ["web"]}),
+        )
+        .await;
         world.send(&As::Owner, "PUT", "/api/v1/agents/open/tools/changeRecord", json!({})).await.ok();
 
         for agent in ["open", "closed"] {
@@ -40,7 +52,9 @@ async fn the_set_is_the_same_wherever_it_is_asked_for() {
             }
             assert_eq!(world.names(&As::Owner, &format!("agent={agent}")).await, listed);
         }
-        let why = |rows: &[(String, bool, String)], name: &str| rows.iter().find(|row| row.0 == name).map(|row| (row.1, row.2.clone())).unwrap();
+        let why = |rows: &[(String, bool, String)], name: &str| {
+            rows.iter().find(|row| row.0 == name).map(|row| (row.1, row.2.clone())).unwrap()
+        };
         let open = explained(&world, "open").await;
         assert_eq!(why(&open, "readRecord"), (true, "open tool set".into()));
         assert_eq!(why(&open, "changeRecord"), (true, "assigned".into()));
@@ -68,13 +82,21 @@ async fn profiles_limits_and_freezing_only_take_away() {
         assert!(!world.names(&As::Owner, "agent=bob").await.contains(&"readRecord".to_owned()));
         world.send(&As::Owner, "DELETE", "/api/v1/profiles/inside", json!(null)).await.refused(409);
 
-        put("/api/v1/agents/bob", json!({"name": "bob", "limits": {"enabled_tools": ["calculator", "append_note"], "side_effects": "none"}})).await.ok();
+        put(
+            "/api/v1/agents/bob",
+            json!({"name": "bob", "limits": {"enabled_tools": ["calculator", "append_note"], "side_effects": "none"}}),
+        )
+        .await
+        .ok();
         assert_eq!(world.names(&As::Owner, "agent=bob").await, ["calculator"], "the ceiling takes append_note away");
         put("/api/v1/agents/bob/state", json!({"state": "frozen"})).await.ok();
         assert_eq!(world.names(&As::Owner, "agent=bob").await, [""; 0]);
         put("/api/v1/agents/bob/state", json!({"state": "active"})).await.ok();
         let shown = world.get(&As::Owner, "/api/v1/agents/bob").await.ok();
-        assert_eq!((shown["limits"]["max_iterations"].as_i64(), shown["limits"]["max_tool_calls"].as_i64()), (Some(10), Some(25)));
+        assert_eq!(
+            (shown["limits"]["max_iterations"].as_i64(), shown["limits"]["max_tool_calls"].as_i64()),
+            (Some(10), Some(25))
+        );
         assert_eq!(shown["revision"], 4);
     })
     .await;
@@ -85,10 +107,16 @@ async fn assignments_are_bound_listed_and_revoked() {
     every_world(async |world| {
         world.register(&As::Owner, write_tool("changeRecord")).await.ok();
         world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bob"})).await.ok();
-        world.send(&As::Owner, "PUT", "/api/v1/profiles/strict", json!({"name": "strict", "requires_approval": true})).await.ok();
+        world
+            .send(&As::Owner, "PUT", "/api/v1/profiles/strict", json!({"name": "strict", "requires_approval": true}))
+            .await
+            .ok();
         world.send(&As::Owner, "PUT", "/api/v1/agents/bob/tools/changeRecord", json!({"profile": "strict"})).await.ok();
         let list = world.get(&As::Owner, "/api/v1/assignments?agent=bob").await.ok();
-        assert_eq!((list["items"][0]["tool"].as_str(), list["items"][0]["profile"].as_str()), (Some("changeRecord"), Some("strict")));
+        assert_eq!(
+            (list["items"][0]["tool"].as_str(), list["items"][0]["profile"].as_str()),
+            (Some("changeRecord"), Some("strict"))
+        );
         world.send(&As::Owner, "DELETE", "/api/v1/tools/changeRecord", json!(null)).await.refused(409);
         let id = list["items"][0]["tool_id"].as_str().unwrap();
         world.send(&As::Owner, "DELETE", &format!("/api/v1/agents/bob/tools/{id}"), json!(null)).await.ok();
@@ -109,12 +137,18 @@ async fn an_agent_is_changed_only_by_who_manages_it() {
         world.send(&As::Owner, "PATCH", "/api/v1/users/nora", json!({"workspaces": ["north"]})).await.ok();
         world.send(&As::Owner, "PATCH", "/api/v1/users/sam", json!({"workspaces": ["main"]})).await.ok();
         world.send(&north, "POST", "/api/v1/agents", json!({"name": "polar", "workspace": "north"})).await.ok();
-        world.send(&south, "PUT", "/api/v1/agents/polar", json!({"name": "polar", "instructions": "mine now"})).await.refused(404);
+        world
+            .send(&south, "PUT", "/api/v1/agents/polar", json!({"name": "polar", "instructions": "mine now"}))
+            .await
+            .refused(404);
         world.send(&south, "DELETE", "/api/v1/agents/polar", json!(null)).await.refused(404);
         world.send(&As::Owner, "PATCH", "/api/v1/users/sam", json!({"workspaces": ["main", "north"]})).await.ok();
         world.send(&south, "PUT", "/api/v1/agents/polar", json!({"name": "polar", "instructions": "ours"})).await.ok();
         world.send(&north, "POST", "/api/v1/agents", json!({"name": "x", "workspace": "nowhere"})).await.refused(404);
-        world.send(&north, "POST", "/api/v1/agents", json!({"name": "x", "custom_tools": ["nothing"]})).await.refused(404);
+        world
+            .send(&north, "POST", "/api/v1/agents", json!({"name": "x", "custom_tools": ["nothing"]}))
+            .await
+            .refused(404);
         world.send(&north, "POST", "/api/v1/agents", json!({"name": "x", "modle": "y"})).await.refused(400);
     })
     .await;

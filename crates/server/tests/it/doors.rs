@@ -36,7 +36,10 @@ async fn another_site_cannot_use_a_session() {
         let answered = world.send(&As::Nobody, "POST", "/api/v1/sign-in", json!({"token": token})).await;
         let cookie = answered.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
         let post = async |site: Option<&str>, origin: Option<&str>| {
-            let mut request = Request::post("/api/v1/agents").header("host", "localhost:8787").header("cookie", &cookie).header("content-type", "application/json");
+            let mut request = Request::post("/api/v1/agents")
+                .header("host", "localhost:8787")
+                .header("cookie", &cookie)
+                .header("content-type", "application/json");
             request = site.into_iter().fold(request, |request, site| request.header("sec-fetch-site", site));
             request = origin.into_iter().fold(request, |request, origin| request.header("origin", origin));
             let name = format!("{{\"name\":\"a{}\"}}", site.unwrap_or("o").replace('-', ""));

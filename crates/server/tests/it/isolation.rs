@@ -18,10 +18,32 @@ async fn two_tenants_do_not_meet() {
 
         for path in ["/tools/secretPlan", "/agents/spy", "/profiles/strict", "/users/lea", "/agents/spy/tools"] {
             let there = world.get(&right, &format!("/api/v1{path}")).await.refused(404);
-            let nowhere = world.get(&right, &format!("/api/v1{}", path.replace("secretPlan", "nothing1").replace("spy", "nob").replace("strict", "nothin").replace("lea", "nob"))).await.refused(404);
+            let nowhere = world
+                .get(
+                    &right,
+                    &format!(
+                        "/api/v1{}",
+                        path.replace("secretPlan", "nothing1")
+                            .replace("spy", "nob")
+                            .replace("strict", "nothin")
+                            .replace("lea", "nob")
+                    ),
+                )
+                .await
+                .refused(404);
             assert_eq!(there["title"], nowhere["title"], "unknown and foreign look alike");
         }
-        for path in ["/tools?limit=500", "/agents", "/profiles", "/users", "/keys", "/assignments", "/tenants", "/search?q=secretPlan", "/tools?all=true"] {
+        for path in [
+            "/tools?limit=500",
+            "/agents",
+            "/profiles",
+            "/users",
+            "/keys",
+            "/assignments",
+            "/tenants",
+            "/search?q=secretPlan",
+            "/tools?all=true",
+        ] {
             let list = world.get(&right, &format!("/api/v1{path}")).await.ok().to_string();
             for word in ["secretPlan", "spy", "strict", "lea", "\"left\""] {
                 assert!(!list.contains(word), "{path} shows {word}: {list}");
@@ -60,7 +82,10 @@ async fn a_tool_for_some_tenants_is_nowhere_else() {
         let member = world.user("oci", "olga", &["admin"]).await;
         world.get(&member, "/api/v1/tools/estimateCoverage").await.refused(404);
         assert!(!world.names(&member, "all=true").await.contains(&"estimateCoverage".to_owned()));
-        world.send(&member, "PUT", "/api/v1/tools/estimateCoverage/enabled", json!({"enabled": true})).await.refused(404);
+        world
+            .send(&member, "PUT", "/api/v1/tools/estimateCoverage/enabled", json!({"enabled": true}))
+            .await
+            .refused(404);
     })
     .await;
 }
@@ -73,13 +98,22 @@ async fn system_tools_wait_to_be_enabled_and_global_rows_hold_for_all() {
         let system = As::OwnerOf("system");
         world.register(&system, tool("generateImage", json!({"opt_in": true}))).await.ok();
         world.get(&As::OwnerOf("one"), "/api/v1/tools/generateImage").await.refused(404);
-        world.send(&As::OwnerOf("one"), "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": true})).await.ok();
+        world
+            .send(&As::OwnerOf("one"), "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": true}))
+            .await
+            .ok();
         world.get(&As::OwnerOf("one"), "/api/v1/tools/generateImage").await.ok();
         world.get(&As::OwnerOf("two"), "/api/v1/tools/generateImage").await.refused(404);
-        world.send(&As::Owner, "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": true, "everyone": true})).await.ok();
+        world
+            .send(&As::Owner, "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": true, "everyone": true}))
+            .await
+            .ok();
         world.get(&As::OwnerOf("two"), "/api/v1/tools/generateImage").await.ok();
         // What a tenant said itself wins over what was said for all.
-        world.send(&As::OwnerOf("one"), "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": false})).await.ok();
+        world
+            .send(&As::OwnerOf("one"), "PUT", "/api/v1/tools/generateImage/enabled", json!({"enabled": false}))
+            .await
+            .ok();
         world.get(&As::OwnerOf("one"), "/api/v1/tools/generateImage").await.refused(404);
     })
     .await;
@@ -89,7 +123,10 @@ async fn system_tools_wait_to_be_enabled_and_global_rows_hold_for_all() {
 async fn internal_tools_are_never_offered_outside() {
     every_world(async |world| {
         world.register(&As::Owner, tool("listSecretsInside", json!({"visibility": "internal"}))).await.ok();
-        assert!(world.names(&As::Owner, "").await.contains(&"listSecretsInside".to_owned()), "the owner of the folder is inside");
+        assert!(
+            world.names(&As::Owner, "").await.contains(&"listSecretsInside".to_owned()),
+            "the owner of the folder is inside"
+        );
         let outside = world.user("default", "otto", &["admin"]).await;
         assert!(!world.names(&outside, "").await.contains(&"listSecretsInside".to_owned()));
         world.get(&outside, "/api/v1/tools/listSecretsInside").await.refused(404);

@@ -18,7 +18,10 @@ async fn a_link_signs_in_once_and_a_session_ends() {
 
         let session = As::Cookie(cookie.split(';').next().unwrap().to_owned());
         let me = world.get(&session, "/api/v1/me").await.ok();
-        assert_eq!((me["name"].as_str(), me["tenant"].as_str(), me["signed_in_by"].as_str()), (Some("admin"), Some("default"), Some("browser")));
+        assert_eq!(
+            (me["name"].as_str(), me["tenant"].as_str(), me["signed_in_by"].as_str()),
+            (Some("admin"), Some("default"), Some("browser"))
+        );
         assert_eq!(world.get(&session, "/api/v1/session").await.ok()["me"]["name"], "admin");
         world.clock.advance(20 * 60);
         world.get(&session, "/api/v1/me").await.ok();
@@ -52,7 +55,9 @@ async fn a_link_is_too_old_after_ten_minutes_and_sign_out_ends_the_session() {
 async fn one_person_may_be_in_two_tenants_but_not_twice_in_one() {
     every_world(async |world| {
         world.tenant("other").await;
-        let create = async |who: As, name: &str| world.send(&who, "POST", "/api/v1/users", json!({"name": name, "email": "Ada@Example.com"})).await;
+        let create = async |who: As, name: &str| {
+            world.send(&who, "POST", "/api/v1/users", json!({"name": name, "email": "Ada@Example.com"})).await
+        };
         create(As::Owner, "ada").await.ok();
         create(As::OwnerOf("other"), "ada").await.ok();
         assert_eq!(create(As::Owner, "ada2").await.refused(409)["pointer"], "/email");
@@ -60,7 +65,10 @@ async fn one_person_may_be_in_two_tenants_but_not_twice_in_one() {
         world.send(&As::Owner, "POST", "/api/v1/users", json!({"name": "x", "email": "nonsense"})).await.refused(400);
         world.send(&As::Owner, "POST", "/api/v1/users", json!({"name": "x\u{7}"})).await.refused(400);
         world.send(&As::Owner, "POST", "/api/v1/users", json!({"name": "x", "roles": ["emperor"]})).await.refused(400);
-        world.send(&As::Owner, "POST", "/api/v1/users", json!({"name": "x", "workspaces": ["nowhere"]})).await.refused(404);
+        world
+            .send(&As::Owner, "POST", "/api/v1/users", json!({"name": "x", "workspaces": ["nowhere"]}))
+            .await
+            .refused(404);
     })
     .await;
 }
@@ -82,7 +90,10 @@ async fn every_change_of_configuration_leaves_an_entry() {
         let tenant = world.app.registry.snapshot().tenant_by_slug("default").unwrap().tenant.id;
         let entries = world.app.store.audit_entries(tenant, 100).await.unwrap();
         let actions: Vec<_> = entries.iter().rev().map(|entry| entry["action"].as_str().unwrap().to_owned()).collect();
-        assert_eq!(actions, ["user.create", "key.create", "tool.disable", "agent.create", "retention.delete", "person.erase"]);
+        assert_eq!(
+            actions,
+            ["user.create", "key.create", "tool.disable", "agent.create", "retention.delete", "person.erase"]
+        );
         assert!(entries.iter().all(|entry| entry["actor"] == "local:1000" && entry["v"] == 1));
         assert!(!format!("{entries:?}").contains("tg_"), "no secret enters the log");
     })

@@ -7,16 +7,28 @@ use crate::world::{As, every_world, tool, write_tool};
 #[tokio::test]
 async fn a_registered_tool_is_there_at_once_and_a_dry_run_writes_nothing() {
     every_world(async |world| {
-        let dry = world.send(&As::Owner, "POST", "/api/v1/tools", json!({"definition": tool("readRecord", json!({}))})).await.ok();
-        assert_eq!((dry["action"].as_str(), dry["applied"].as_bool(), dry["version"].as_str()), (Some("create"), Some(false), Some("1.0.0")));
+        let dry = world
+            .send(&As::Owner, "POST", "/api/v1/tools", json!({"definition": tool("readRecord", json!({}))}))
+            .await
+            .ok();
+        assert_eq!(
+            (dry["action"].as_str(), dry["applied"].as_bool(), dry["version"].as_str()),
+            (Some("create"), Some(false), Some("1.0.0"))
+        );
         world.get(&As::Owner, "/api/v1/tools/readRecord").await.refused(404);
 
         let answer = world.register(&As::Owner, tool("readRecord", json!({}))).await;
         assert!(answer.headers.contains_key("toolgate-revision"));
         assert_eq!(answer.ok()["applied"], true);
         let shown = world.get(&As::Owner, "/api/v1/tools/readRecord").await.ok();
-        assert_eq!((shown["key"].as_str(), shown["risk"].as_str(), shown["requires_approval"].as_bool()), (Some("readRecord"), Some("sensitive"), Some(false)));
-        assert_eq!((shown["side_effects"].as_str(), shown["type"].as_str(), shown["sink"].as_str()), (Some("reads"), Some("api"), Some("fixed")));
+        assert_eq!(
+            (shown["key"].as_str(), shown["risk"].as_str(), shown["requires_approval"].as_bool()),
+            (Some("readRecord"), Some("sensitive"), Some(false))
+        );
+        assert_eq!(
+            (shown["side_effects"].as_str(), shown["type"].as_str(), shown["sink"].as_str()),
+            (Some("reads"), Some("api"), Some("fixed"))
+        );
         for spelling in ["read_record", "READRECORD", "read-record"] {
             assert_eq!(world.get(&As::Owner, &format!("/api/v1/tools/{spelling}")).await.ok()["name"], "readRecord");
         }
@@ -69,13 +81,22 @@ async fn versions_are_counted_by_the_class_of_the_change_and_never_change() {
 #[tokio::test]
 async fn names_that_look_alike_are_one_name() {
     every_world(async |world| {
-        world.register(&As::Owner, tool("readRecord", json!({"aliases": [{"name": "fetchRecord", "remove_by": "2099-01-01"}]}))).await.ok();
+        world
+            .register(
+                &As::Owner,
+                tool("readRecord", json!({"aliases": [{"name": "fetchRecord", "remove_by": "2099-01-01"}]})),
+            )
+            .await
+            .ok();
         for taken in ["read_record", "ReadRecord", "readRec0rd", "Calculator", "ca1culator", "fetch_record"] {
             let refused = world.register(&As::Owner, tool(taken, json!({}))).await.refused(409);
             assert_eq!(refused["pointer"], "/name", "{taken}");
         }
         let by_alias = world.get(&As::Owner, "/api/v1/tools/fetchRecord").await.ok();
-        assert_eq!((by_alias["name"].as_str(), by_alias["alias_used"]["name"].as_str()), (Some("readRecord"), Some("fetchRecord")));
+        assert_eq!(
+            (by_alias["name"].as_str(), by_alias["alias_used"]["name"].as_str()),
+            (Some("readRecord"), Some("fetchRecord"))
+        );
         world.register(&As::Owner, tool("other", json!({"aliases": [{"name": "calculator"}]}))).await.refused(409);
     })
     .await;
@@ -84,7 +105,13 @@ async fn names_that_look_alike_are_one_name() {
 #[tokio::test]
 async fn an_old_name_works_until_its_day() {
     every_world(async |world| {
-        world.register(&As::Owner, tool("readRecord", json!({"aliases": [{"name": "oldRecord", "remove_by": "2026-11-20"}]}))).await.ok();
+        world
+            .register(
+                &As::Owner,
+                tool("readRecord", json!({"aliases": [{"name": "oldRecord", "remove_by": "2026-11-20"}]})),
+            )
+            .await
+            .ok();
         world.get(&As::Owner, "/api/v1/tools/oldRecord").await.ok();
         world.clock.advance(10 * 86_400);
         world.get(&As::Owner, "/api/v1/tools/oldRecord").await.refused(404);
@@ -99,15 +126,29 @@ async fn what_understates_its_effects_is_refused() {
         let refuse = async |extra, pointer: &str| {
             let refused = world.register(&As::Owner, tool("changeRecord", extra)).await.refused(400);
             let findings = refused["details"]["findings"].as_array().unwrap();
-            assert!(findings.iter().any(|finding| finding["pointer"].as_str().unwrap().starts_with(pointer)), "{refused:#}");
+            assert!(
+                findings.iter().any(|finding| finding["pointer"].as_str().unwrap().starts_with(pointer)),
+                "{refused:#}"
+            );
         };
         refuse(json!({"runner": post}), "/egress_class").await;
         refuse(json!({"runner": post, "egress_class": "write", "risk": "safe"}), "/risk").await;
         refuse(json!({"runner": post, "egress_class": "write", "cache": "forever"}), "/cache").await;
-        refuse(json!({"input_schema": {"type": "object", "properties": {"a": {"$ref": "https://evil.test/s.json"}}}}), "/input_schema").await;
-        refuse(json!({"input_schema": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}}), "/input_schema").await;
+        refuse(
+            json!({"input_schema": {"type": "object", "properties": {"a": {"$ref": "https://evil.test/s.json"}}}}),
+            "/input_schema",
+        )
+        .await;
+        refuse(
+            json!({"input_schema": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}}),
+            "/input_schema",
+        )
+        .await;
         refuse(json!({"input_schema": {"type": "array"}}), "/input_schema").await;
-        world.register(&As::Owner, tool("useFunction", json!({"runner": {"kind": "builtin", "function": "echo"}}))).await.refused(403);
+        world
+            .register(&As::Owner, tool("useFunction", json!({"runner": {"kind": "builtin", "function": "echo"}})))
+            .await
+            .refused(403);
         let unknown = world.register(&As::Owner, tool("odd", json!({"egres_class": "none"}))).await.refused(400);
         assert!(unknown.to_string().contains("egress_class"), "a suggestion: {unknown:#}");
     })
@@ -121,7 +162,10 @@ async fn a_write_tool_always_asks_whatever_its_author_says() {
         definition["requires_approval"] = json!(false);
         world.register(&As::Owner, definition).await.ok();
         let shown = world.get(&As::Owner, "/api/v1/tools/changeRecord").await.ok();
-        assert_eq!((shown["requires_approval"].as_bool(), shown["risk"].as_str(), shown["hitl"]["mode"].as_str()), (Some(true), Some("critical"), Some("blocking")));
+        assert_eq!(
+            (shown["requires_approval"].as_bool(), shown["risk"].as_str(), shown["hitl"]["mode"].as_str()),
+            (Some(true), Some("critical"), Some("blocking"))
+        );
     })
     .await;
 }
@@ -133,9 +177,18 @@ async fn states_hide_deprecate_and_block() {
         world.register(&As::Owner, tool("readRecord", json!({"timeout_ms": 500}))).await.ok();
         let put = async |path: &str, body| world.send(&As::Owner, "PUT", path, body).await;
         put("/api/v1/tools/readRecord@2.0.0/state", json!({"state": "blocked", "message": "leaks"})).await.ok();
-        assert_eq!(world.get(&As::Owner, "/api/v1/tools/readRecord").await.ok()["version"], "1.0.0", "the highest active one");
+        assert_eq!(
+            world.get(&As::Owner, "/api/v1/tools/readRecord").await.ok()["version"],
+            "1.0.0",
+            "the highest active one"
+        );
 
-        put("/api/v1/tools/readRecord@1.0.0/state", json!({"state": "deprecated", "replaced_by": "fetchRecord", "remove_by": "2027-01-31"})).await.ok();
+        put(
+            "/api/v1/tools/readRecord@1.0.0/state",
+            json!({"state": "deprecated", "replaced_by": "fetchRecord", "remove_by": "2027-01-31"}),
+        )
+        .await
+        .ok();
         let shown = world.get(&As::Owner, "/api/v1/tools/readRecord").await.ok();
         assert_eq!((shown["state"].as_str(), shown["replaced_by"].as_str()), (Some("deprecated"), Some("fetchRecord")));
         assert!(!world.names(&As::Owner, "").await.contains(&"readRecord".to_owned()), "hidden from selectors");
@@ -156,8 +209,15 @@ async fn overrides_tighten_and_rename_and_never_loosen() {
         let set = async |body| world.send(&As::Owner, "PUT", "/api/v1/tools/calculator/override", body).await;
         set(json!({"name": "reckon", "requires_approval": true, "timeout_ms": 100})).await.ok();
         let shown = world.get(&As::Owner, "/api/v1/tools/reckon").await.ok();
-        assert_eq!((shown["name"].as_str(), shown["requires_approval"].as_bool(), shown["timeout_ms"].as_i64()), (Some("reckon"), Some(true), Some(100)));
-        assert_eq!(world.get(&As::Owner, "/api/v1/tools/calculator").await.ok()["name"], "reckon", "the canonical name still works");
+        assert_eq!(
+            (shown["name"].as_str(), shown["requires_approval"].as_bool(), shown["timeout_ms"].as_i64()),
+            (Some("reckon"), Some(true), Some(100))
+        );
+        assert_eq!(
+            world.get(&As::Owner, "/api/v1/tools/calculator").await.ok()["name"],
+            "reckon",
+            "the canonical name still works"
+        );
         set(json!({"requires_approval": false})).await.refused(400);
         set(json!({"timeout_ms": 99_999})).await.refused(400);
         set(json!({"name": "echo"})).await.refused(409);
@@ -174,14 +234,20 @@ async fn a_tool_in_use_cannot_be_deleted() {
     every_world(async |world| {
         world.send(&As::Owner, "DELETE", "/api/v1/tools/calculator", json!(null)).await.refused(409);
         world.register(&As::Owner, tool("readRecord", json!({}))).await.ok();
-        let composed = tool("twice", json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord"}]}}));
+        let composed = tool(
+            "twice",
+            json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord"}]}}),
+        );
         world.register(&As::Owner, composed).await.ok();
         let refused = world.send(&As::Owner, "DELETE", "/api/v1/tools/readRecord", json!(null)).await.refused(409);
         assert!(refused["detail"].as_str().unwrap().contains("twice"), "{refused:#}");
         world.send(&As::Owner, "DELETE", "/api/v1/tools/twice", json!(null)).await.ok();
         world.send(&As::Owner, "DELETE", "/api/v1/tools/readRecord", json!(null)).await.ok();
         world.get(&As::Owner, "/api/v1/tools/readRecord").await.refused(404);
-        let missing = tool("twice", json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord"}]}}));
+        let missing = tool(
+            "twice",
+            json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord"}]}}),
+        );
         world.register(&As::Owner, missing).await.refused(400);
     })
     .await;
@@ -212,7 +278,13 @@ async fn search_finds_what_is_meant_and_only_what_one_has() {
 async fn lists_filter_and_page_and_cursors_belong_to_their_list() {
     every_world(async |world| {
         for number in 0..12 {
-            world.register(&As::Owner, tool(&format!("readRecord{number:02}"), json!({"category": "data/visualization"}))).await.ok();
+            world
+                .register(
+                    &As::Owner,
+                    tool(&format!("readRecord{number:02}"), json!({"category": "data/visualization"})),
+                )
+                .await
+                .ok();
         }
         assert_eq!(world.names(&As::Owner, "category=data").await.len(), 12, "a category holds those below it");
         assert_eq!(world.names(&As::Owner, "origin=code").await, ["append_note", "calculator", "echo", "now", "wait"]);
@@ -242,13 +314,20 @@ async fn renderings_come_from_the_same_definition() {
         assert_eq!(base["metadata"]["side_effects"], "writes");
         let meta = world.get(&As::Owner, "/api/v1/tools?view=meta").await.ok();
         let members: Vec<_> = meta["items"][0].as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(members, ["slug", "name", "description", "category", "icon", "collaborative", "outputSections", "tenantSlugs"], "nine, of which one is absent");
+        assert_eq!(
+            members,
+            ["slug", "name", "description", "category", "icon", "collaborative", "outputSections", "tenantSlugs"],
+            "nine, of which one is absent"
+        );
         world.get(&As::Owner, "/api/v1/tools/calculator?as=cobol").await.refused(400);
-        let draft = tool("oldSchema", json!({"input_schema": {
-            "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": false,
-            "properties": {"id": {"$ref": "#/definitions/id"}}, "required": ["id"],
-            "definitions": {"id": {"type": "string", "description": "Its number."}},
-        }}));
+        let draft = tool(
+            "oldSchema",
+            json!({"input_schema": {
+                "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": false,
+                "properties": {"id": {"$ref": "#/definitions/id"}}, "required": ["id"],
+                "definitions": {"id": {"type": "string", "description": "Its number."}},
+            }}),
+        );
         world.register(&As::Owner, draft).await.ok();
         let converted = world.get(&As::Owner, "/api/v1/tools/oldSchema").await.ok();
         assert!(converted["input_schema"]["$defs"].is_object(), "{converted:#}");

@@ -15,12 +15,17 @@ async fn a_replica_never_serves_older_than_it_promised() {
     let Some(database) = Database::postgres(MIGRATIONS).await else { return };
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
-    let (first, second) = tokio::join!(open(&database, folders[0].path(), clock.clone(), 1), open(&database, folders[1].path(), clock, 2));
+    let (first, second) = tokio::join!(
+        open(&database, folders[0].path(), clock.clone(), 1),
+        open(&database, folders[1].path(), clock, 2)
+    );
     let body = json!({"definition": tool("readRecord", json!({})), "apply": true});
     let registered = send(first.router(), &As::Owner, "POST", "/api/v1/tools", body).await;
     let revision = registered.headers["toolgate-revision"].to_str().unwrap().to_owned();
     registered.ok();
-    let request = Request::get("/api/v1/tools/readRecord").header("toolgate-revision", revision).extension(toolgate_server::LocalCaller { uid: 1 });
+    let request = Request::get("/api/v1/tools/readRecord")
+        .header("toolgate-revision", revision)
+        .extension(toolgate_server::LocalCaller { uid: 1 });
     answer(second.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()).await.ok();
 
     // Without a promise the follower sees it as soon as it looks.
@@ -30,7 +35,10 @@ async fn a_replica_never_serves_older_than_it_promised() {
 
     // Two registrations of one name at the same moment: one wins, the other is told.
     let same = json!({"definition": tool("twice", json!({})), "apply": true});
-    let (left, right) = tokio::join!(send(first.router(), &As::Owner, "POST", "/api/v1/tools", same.clone()), send(second.router(), &As::Owner, "POST", "/api/v1/tools", same));
+    let (left, right) = tokio::join!(
+        send(first.router(), &As::Owner, "POST", "/api/v1/tools", same.clone()),
+        send(second.router(), &As::Owner, "POST", "/api/v1/tools", same)
+    );
     let mut statuses = [left.status, right.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409], "{:#} {:#}", left.body, right.body);

@@ -85,7 +85,15 @@ impl World {
         self.send(&owner, "POST", "/api/v1/users", json!({"name": name, "roles": roles, "kind": kind})).await.ok();
         // The owner of the folder lacks what only a service does, so a service's key has the common part.
         let scopes = if service { json!(["tools:execute"]) } else { json!(roles) };
-        let key = self.send(&owner, "POST", "/api/v1/keys", json!({"name": format!("{name}-key"), "owner": name, "scopes": scopes})).await.ok();
+        let key = self
+            .send(
+                &owner,
+                "POST",
+                "/api/v1/keys",
+                json!({"name": format!("{name}-key"), "owner": name, "scopes": scopes}),
+            )
+            .await
+            .ok();
         As::Key(key["secret"].as_str().unwrap().to_owned())
     }
 
@@ -115,7 +123,9 @@ pub async fn send(router: Router, who: &As, method: &str, path: &str, body: Valu
     let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
     request = match who {
         As::Owner => request.extension(LocalCaller { uid: 1000 }),
-        As::OwnerOf(tenant) => request.extension(LocalCaller { uid: 1000 }).header(toolgate_server::TENANT_HEADER, *tenant),
+        As::OwnerOf(tenant) => {
+            request.extension(LocalCaller { uid: 1000 }).header(toolgate_server::TENANT_HEADER, *tenant)
+        }
         As::Key(key) => request.header(header::AUTHORIZATION, format!("Bearer {key}")),
         As::Cookie(cookie) => request.header(header::COOKIE, cookie).header("sec-fetch-site", "same-origin"),
         As::Nobody => request,
@@ -153,5 +163,8 @@ pub fn tool(name: &str, extra: Value) -> Value {
 }
 
 pub fn write_tool(name: &str) -> Value {
-    tool(name, json!({"egress_class": "write", "runner": {"kind": "http", "method": "POST", "url": "https://records.example.com/"}}))
+    tool(
+        name,
+        json!({"egress_class": "write", "runner": {"kind": "http", "method": "POST", "url": "https://records.example.com/"}}),
+    )
 }

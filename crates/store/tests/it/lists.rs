@@ -13,7 +13,10 @@ async fn pages_neither_repeat_nor_skip() {
         let product = Product::with(store, 11).await;
         for number in 0..25 {
             let status = if number % 5 == 0 { Status::Failed } else { Status::Completed };
-            product.add(&product.call(product.users[number % 2], (number % 3 == 0).then_some(product.agent), status)).await.unwrap();
+            product
+                .add(&product.call(product.users[number % 2], (number % 3 == 0).then_some(product.agent), status))
+                .await
+                .unwrap();
         }
         let walk = async |sight: Sight, filter: CallFilter| {
             let (mut seen, mut cursor) = (Vec::new(), None);
@@ -39,9 +42,11 @@ async fn pages_neither_repeat_nor_skip() {
         let viewer = Principal::User(product.users[0]);
         let mine = walk(Sight::OwnAndManaged { viewer, agents: vec![product.agent] }, CallFilter::default()).await;
         assert_eq!(mine.len(), 17);
-        let page = product.store.calls(product.tenant, &Sight::Everything, &CallFilter::default(), None, 4).await.unwrap();
+        let page =
+            product.store.calls(product.tenant, &Sight::Everything, &CallFilter::default(), None, 4).await.unwrap();
         let other = CallFilter { pending_approval: true, ..CallFilter::default() };
-        let misused = product.store.calls(product.tenant, &Sight::Everything, &other, page.next_cursor.as_deref(), 4).await;
+        let misused =
+            product.store.calls(product.tenant, &Sight::Everything, &other, page.next_cursor.as_deref(), 4).await;
         assert_eq!(misused.unwrap_err().pointer(), Some("/cursor"));
     })
     .await;
@@ -85,7 +90,11 @@ async fn retention_forgets_finished_calls_and_erasure_a_person_s_payloads() {
         product.add(&product.call(first, None, Status::Completed)).await.unwrap();
         product.add(&product.call(second, None, Status::Completed)).await.unwrap();
         let horizon = product.clock.now().plus_seconds(-5 * 86_400);
-        assert_eq!(product.store.count_calls_before(product.tenant, horizon).await.unwrap(), 1, "what still waits stays");
+        assert_eq!(
+            product.store.count_calls_before(product.tenant, horizon).await.unwrap(),
+            1,
+            "what still waits stays"
+        );
         let mut change = Change::new(product.tenant);
         change.forget_calls_before(horizon);
         assert_eq!(product.store.commit(change).await.unwrap().changed, [1]);
@@ -97,7 +106,11 @@ async fn retention_forgets_finished_calls_and_erasure_a_person_s_payloads() {
         product.store.commit(change).await.unwrap();
         assert_eq!(product.store.count_calls_of(product.tenant, person).await.unwrap(), 0);
         assert_eq!(product.store.count_calls_of(product.tenant, Principal::User(second)).await.unwrap(), 1);
-        let rows = product.store.query(&Scope::Tenant(product.tenant), "SELECT input FROM calls WHERE tenant_id = $1", vec![]).await.unwrap();
+        let rows = product
+            .store
+            .query(&Scope::Tenant(product.tenant), "SELECT input FROM calls WHERE tenant_id = $1", vec![])
+            .await
+            .unwrap();
         assert_eq!(rows.iter().filter(|row| row.get::<Option<String>>(0).unwrap().is_some()).count(), 1);
     })
     .await;

@@ -4,8 +4,8 @@ use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, SideEffects};
 use toolgate_contracts::definition::{EgressClass, Origin};
 use toolgate_contracts::{
-    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Principal, Rng, Role, RunId, Source, TenantId, Timestamp, ToolId,
-    UserId, json,
+    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Principal, Rng, Role, RunId, Source, TenantId,
+    Timestamp, ToolId, UserId, json,
 };
 use toolgate_store::calls::{ApprovalStatus, NewCall, Status};
 use toolgate_store::catalog::{Guarded, Lifecycle, StoredAgent, Tool, Version};
@@ -38,20 +38,56 @@ impl Product {
         let now = product.clock.now();
         let mut change = Change::new(product.tenant);
         let slug = format!("t{seed}").parse().unwrap();
-        change.insert_tenant(&Tenant { id: product.tenant, slug, name: "T".into(), currency: "USD".into(), open_write: false, created_at: now });
+        change.insert_tenant(&Tenant {
+            id: product.tenant,
+            slug,
+            name: "T".into(),
+            currency: "USD".into(),
+            open_write: false,
+            created_at: now,
+        });
         let workspace = Id::new(&product.clock, &product.rng);
-        change.insert_workspace(&Workspace { id: workspace, slug: "main".parse().unwrap(), name: "Main".into(), created_at: now });
+        change.insert_workspace(&Workspace {
+            id: workspace,
+            slug: "main".parse().unwrap(),
+            name: "Main".into(),
+            created_at: now,
+        });
         for (number, user) in product.users.iter().enumerate() {
             let (roles, workspaces) = match number {
                 1 => (vec![Role::Author], vec!["main".parse().unwrap()]),
                 _ => (vec![Role::Member], vec![]),
             };
             let name = format!("user{number}");
-            change.insert_user(&User { id: *user, kind: UserKind::Service, name, email: None, roles, workspaces, disabled: false, created_at: now }, None);
+            change.insert_user(
+                &User {
+                    id: *user,
+                    kind: UserKind::Service,
+                    name,
+                    email: None,
+                    roles,
+                    workspaces,
+                    disabled: false,
+                    created_at: now,
+                },
+                None,
+            );
         }
         let spec: AgentSpec = json::decode(json!({"name": "agent"})).unwrap();
         let owner = Some(product.users[0]);
-        change.upsert_agent(&StoredAgent { tenant: product.tenant, id: product.agent, workspace, owner, profile: None, spec, state: AgentState::Active, revision: 1 }, now);
+        change.upsert_agent(
+            &StoredAgent {
+                tenant: product.tenant,
+                id: product.agent,
+                workspace,
+                owner,
+                profile: None,
+                spec,
+                state: AgentState::Active,
+                revision: 1,
+            },
+            now,
+        );
         product.add_tool(&mut change, product.tool, "readRecord", json!({}));
         product.store.commit(change).await.unwrap();
         product
@@ -65,7 +101,13 @@ impl Product {
 
     pub fn add_tool(&self, change: &mut Change, id: ToolId, name: &str, extra: serde_json::Value) {
         let definition = Self::definition(name, extra);
-        let row = Tool { tenant: self.tenant, id, name: name.parse().unwrap(), origin: Origin::Tenant, created_at: self.clock.now() };
+        let row = Tool {
+            tenant: self.tenant,
+            id,
+            name: name.parse().unwrap(),
+            origin: Origin::Tenant,
+            created_at: self.clock.now(),
+        };
         change.insert_tool(&row, Guarded::from(&definition));
         change.insert_version(&Version {
             tenant: self.tenant,
@@ -99,7 +141,11 @@ impl Product {
             class: EgressClass::None,
             side_effects: SideEffects::None,
             status,
-            approval_status: if status == Status::Pending { ApprovalStatus::Pending } else { ApprovalStatus::NotRequired },
+            approval_status: if status == Status::Pending {
+                ApprovalStatus::Pending
+            } else {
+                ApprovalStatus::NotRequired
+            },
             person_required: false,
             definition_digest: Digest::of(b"x"),
             decision: "{}".into(),
@@ -117,7 +163,11 @@ impl Product {
         self.store.commit(change).await
     }
 
-    pub async fn run<const N: usize>(&self, sql: &'static str, parameters: [toolgate_store::Value; N]) -> Result<Outcome, Error> {
+    pub async fn run<const N: usize>(
+        &self,
+        sql: &'static str,
+        parameters: [toolgate_store::Value; N],
+    ) -> Result<Outcome, Error> {
         let mut change = Change::new(self.tenant);
         change.then(sql, parameters);
         self.store.commit(change).await

@@ -49,9 +49,19 @@ async fn a_write_tool_requires_approval_whoever_writes() {
 async fn a_status_moves_only_along_the_arrows() {
     use Status::{Approved, Cancelled, Completed, Failed, OutcomeUnknown, Pending, Rejected, Running};
     let arrows = [
-        (Pending, Approved), (Pending, Rejected), (Pending, Cancelled), (Approved, Running), (Approved, Pending),
-        (Approved, Rejected), (Approved, Cancelled), (Running, Completed), (Running, Failed), (Running, Cancelled),
-        (Running, OutcomeUnknown), (OutcomeUnknown, Completed), (OutcomeUnknown, Failed),
+        (Pending, Approved),
+        (Pending, Rejected),
+        (Pending, Cancelled),
+        (Approved, Running),
+        (Approved, Pending),
+        (Approved, Rejected),
+        (Approved, Cancelled),
+        (Running, Completed),
+        (Running, Failed),
+        (Running, Cancelled),
+        (Running, OutcomeUnknown),
+        (OutcomeUnknown, Completed),
+        (OutcomeUnknown, Failed),
     ];
     // How each state is reached from a new call.
     let path = |to: Status| match to {
@@ -70,7 +80,12 @@ async fn a_status_moves_only_along_the_arrows() {
                 let call = product.call(product.users[0], None, steps[0]);
                 product.add(&call).await.unwrap();
                 let step = async |to: Status| {
-                    product.run("UPDATE calls SET status = $3 WHERE tenant_id = $1 AND id = $2", [call.id.into(), to.as_str().into()]).await
+                    product
+                        .run(
+                            "UPDATE calls SET status = $3 WHERE tenant_id = $1 AND id = $2",
+                            [call.id.into(), to.as_str().into()],
+                        )
+                        .await
                 };
                 for next in &steps[1..] {
                     step(*next).await.unwrap();
@@ -138,8 +153,12 @@ async fn the_log_and_what_was_published_cannot_change() {
         };
         let mut change = Change::new(product.tenant);
         change.audit(&entry);
-        change.then("INSERT INTO events (tenant_id, run_id, seq, last_seq, events, created_at) VALUES ($1, $2, 0, 0, '[]', 0)", [entry.id.into()]);
-        change.then("INSERT INTO audit_sequence (tenant_id, leaf_index, leaf_id) VALUES ($1, 0, $2)", [entry.id.into()]);
+        change.then(
+            "INSERT INTO events (tenant_id, run_id, seq, last_seq, events, created_at) VALUES ($1, $2, 0, 0, '[]', 0)",
+            [entry.id.into()],
+        );
+        change
+            .then("INSERT INTO audit_sequence (tenant_id, leaf_index, leaf_id) VALUES ($1, 0, $2)", [entry.id.into()]);
         product.store.commit(change).await.unwrap();
         for statement in [
             "UPDATE audit_leaves SET entry = '{}' WHERE tenant_id = $1",
