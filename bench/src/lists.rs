@@ -106,6 +106,7 @@ impl World {
                 name: format!("user{number}"),
                 email: None,
                 roles: vec![toolgate_contracts::Role::Member],
+                permissions: toolgate_contracts::Permissions::default(),
                 workspaces: vec![],
                 disabled: false,
                 created_at: now,

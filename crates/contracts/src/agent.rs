@@ -216,10 +216,10 @@ impl From<OnlyTrue> for bool {
 }
 
 impl Profile {
-    /// Whether the profile leaves a tool in the set.
-    pub fn admits(&self, tool: &str, class: EgressClass) -> bool {
-        self.allow_tools.as_ref().is_none_or(|allowed| allowed.iter().any(|name| name == tool))
-            && !self.deny_tools.iter().any(|name| name == tool)
+    /// Whether the profile leaves a tool in the set; `named` tells whether a list names it, in whatever spelling.
+    pub fn admits(&self, named: impl Fn(&[String]) -> bool, class: EgressClass) -> bool {
+        self.allow_tools.as_deref().is_none_or(&named)
+            && !named(&self.deny_tools)
             && self.allowed_egress.as_ref().is_none_or(|classes| classes.contains(&class))
     }
 }

@@ -77,6 +77,11 @@ impl Permission {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A word that a tool demands, and that the product itself gives no meaning to.
+    pub fn is_tools_own(&self) -> bool {
+        !Self::ALL.contains(self)
+    }
 }
 
 impl FromStr for Permission {
@@ -133,6 +138,11 @@ impl Permissions {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.0.intersection(&other.0).cloned().collect()
+    }
+
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.0.union(&other.0).cloned().collect()
     }
 
     pub fn is_subset(&self, other: &Self) -> bool {

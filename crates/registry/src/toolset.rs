@@ -194,7 +194,7 @@ impl<'a> View<'a> {
 
 fn admitted(profile: Option<&Profile>, tool: &ResolvedTool) -> Result<(), Outside> {
     match profile {
-        Some(profile) if !profile.admits(tool.tool.name.as_str(), tool.definition.class()) => {
+        Some(profile) if !profile.admits(|list| names_tool(list, tool), tool.definition.class()) => {
             Err(Outside::DeniedByProfile(profile.name.clone()))
         }
         _ => Ok(()),

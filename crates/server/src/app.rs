@@ -138,6 +138,7 @@ async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault
         name: FIRST_USER.to_owned(),
         email: None,
         roles: vec![toolgate_contracts::Role::Admin, toolgate_contracts::Role::Operator],
+        permissions: toolgate_contracts::Permissions::default(),
         workspaces: vec![slug(FIRST_WORKSPACE)?],
         disabled: false,
         created_at: now,

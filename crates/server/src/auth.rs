@@ -24,6 +24,23 @@ pub struct LocalCaller {
     pub uid: u32,
 }
 
+impl LocalCaller {
+    /// The owner of the folder that this process serves.
+    pub fn this_process() -> Self {
+        Self { uid: rustix::process::getuid().as_raw() }
+    }
+}
+
+/// The scope of the key that lies in the data folder. Whoever can read it owns the folder, so it stands for what the
+/// folder itself gives: a command does the same whether a server holds the folder or not. No route hands it out.
+pub const FOLDER_OWNER_SCOPE: &str = "folder:owner";
+
+/// What a key turned out to be.
+enum Shown {
+    Caller(Caller),
+    OwnerOfTheFolder,
+}
+
 /// Identifies the caller of every API route, and serves no snapshot older than the caller was promised.
 pub async fn identify(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
@@ -41,7 +58,10 @@ async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
         return local_caller(app, *local, wanted.unwrap_or(FIRST_TENANT));
     }
     let caller = match bearer(&request.headers) {
-        Some(key) => key_caller(app, key?).await?,
+        Some(key) => match key_caller(app, key?).await? {
+            Shown::Caller(caller) => caller,
+            Shown::OwnerOfTheFolder => return local_caller(app, LocalCaller::this_process(), wanted.unwrap_or(FIRST_TENANT)),
+        },
         None => match session_cookie(app, &request.headers) {
             Some(token) => {
                 require_same_site(app, request)?;
@@ -70,7 +90,7 @@ pub fn local_caller(app: &App, local: LocalCaller, slug: &str) -> Result<Caller,
     })
 }
 
-async fn key_caller(app: &App, key: &str) -> Result<Caller, Fault> {
+async fn key_caller(app: &App, key: &str) -> Result<Shown, Fault> {
     let refused = || unauthenticated("the key is unknown, revoked or expired");
     let (id, shown) = seal::parse_key(key).ok_or_else(refused)?;
     let found = app.store.key_holder(id).await?.ok_or_else(refused)?;
@@ -84,10 +104,13 @@ async fn key_caller(app: &App, key: &str) -> Result<Caller, Fault> {
         change.touch_key(found.key, now);
         app.note_use(change).await;
     }
+    if found.scopes.iter().any(|scope| scope == FOLDER_OWNER_SCOPE) {
+        return Ok(Shown::OwnerOfTheFolder);
+    }
     let scopes = Permissions::from_scopes(found.scopes.iter().map(String::as_str)).map_err(Fault::internal)?;
     // A key holds at most its owner's set, whatever it was made with.
-    let permissions = Permissions::of(found.holder.roles.iter().copied()).intersection(&scopes);
-    Ok(Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) })
+    let permissions = found.holder.permissions.intersection(&scopes);
+    Ok(Shown::Caller(Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) }))
 }
 
 async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
@@ -102,12 +125,12 @@ async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
         change.touch_session(found.session, now);
         app.note_use(change).await;
     }
-    let permissions = Permissions::of(found.holder.roles.iter().copied());
+    let permissions = found.holder.permissions.clone();
     Ok(caller(found.holder, permissions, Credential::BrowserSession(found.session)))
 }
 
 fn caller(holder: Holder, permissions: Permissions, credential: Credential) -> Caller {
-    let Holder { tenant, tenant_slug, user, user_name, roles: _ } = holder;
+    let Holder { tenant, tenant_slug, user, user_name, permissions: _ } = holder;
     Caller {
         tenant,
         tenant_slug,

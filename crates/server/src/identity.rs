@@ -3,7 +3,7 @@
 use serde_json::json;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::{
-    Caller, Fault, FaultKind, Id, KeyId, Permission, Permissions, Principal, Role, SessionId, Slug, TenantId, Timestamp,
+    AgentId, Caller, Fault, FaultKind, Id, KeyId, Permission, Permissions, Principal, Role, SessionId, Slug, TenantId, Timestamp,
 };
 use toolgate_registry::commands::FIRST_WORKSPACE;
 use toolgate_store::Change;
@@ -23,11 +23,13 @@ pub struct NewUser {
     pub kind: UserKind,
     pub email: Option<String>,
     pub roles: Vec<Role>,
+    pub permissions: Permissions,
     pub workspaces: Vec<Slug>,
 }
 
 pub struct UserEdit {
     pub roles: Option<Vec<Role>>,
+    pub permissions: Option<Permissions>,
     pub workspaces: Option<Vec<Slug>>,
     pub disabled: Option<bool>,
 }
@@ -134,12 +136,13 @@ impl App {
 
     pub async fn create_user(&self, caller: &Caller, new: NewUser) -> Result<User, Fault> {
         caller.require(&Permission::MEMBERS_MANAGE)?;
-        let NewUser { name, kind, email, roles, workspaces } = new;
+        let NewUser { name, kind, email, roles, permissions, workspaces } = new;
         check_name(&name)?;
         check_email(email.as_deref())?;
         require_grantable(caller, &roles)?;
+        check_permissions(&permissions)?;
         let now = self.clock.now();
-        let user = User { id: self.new_id(), kind, name, email, roles, workspaces, disabled: false, created_at: now };
+        let user = User { id: self.new_id(), kind, name, email, roles, permissions, workspaces, disabled: false, created_at: now };
         let mut change = Change::new(caller.tenant);
         let account = match (&user.kind, &user.email) {
             (UserKind::Service, _) => None,
@@ -179,13 +182,17 @@ impl App {
         let user = self.store.user(caller.tenant, name).await?.ok_or_else(|| Fault::not_found("user", name))?;
         // Nobody may take from, or lend to, somebody with more rights than their own.
         require_grantable(caller, &user.roles)?;
-        let UserEdit { roles, workspaces, disabled } = edit;
-        let details = json!({"roles": roles, "workspaces": workspaces, "disabled": disabled});
+        let UserEdit { roles, permissions, workspaces, disabled } = edit;
+        let details = json!({"roles": roles, "permissions": permissions, "workspaces": workspaces, "disabled": disabled});
         let mut change = Change::new(caller.tenant);
         change.audit(&self.entry(caller, caller.tenant, "user.update", &user.name, details));
         if let Some(roles) = &roles {
             require_grantable(caller, roles)?;
             change.set_roles(user.id, roles);
+        }
+        if let Some(permissions) = &permissions {
+            check_permissions(permissions)?;
+            change.set_permissions(user.id, permissions);
         }
         if let Some(workspaces) = &workspaces {
             change.set_memberships(user.id, workspaces);
@@ -218,7 +225,7 @@ impl App {
         let wanted = Permissions::from_scopes(scopes.iter().map(String::as_str)).map_err(|error| {
             Fault::invalid(error.to_string(), "give permissions, roles or tools:execute").at("/scopes")
         })?;
-        let held = Permissions::of(owner.roles.iter().copied());
+        let held = Permissions::of(owner.roles.iter().copied()).union(&owner.permissions);
         let beyond: Vec<_> = wanted
             .iter()
             .filter(|permission| !held.contains(permission) || !caller.may(permission))
@@ -250,6 +257,27 @@ impl App {
             )
             .at("/days"));
         }
+        let expires_in = days.map(|days| i64::from(days) * 86_400);
+        self.insert_key(caller, name, owner, agent, scopes, expires_in).await
+    }
+
+    /// The key that lies in the data folder; see [`crate::auth::FOLDER_OWNER_SCOPE`].
+    pub async fn create_folder_key(&self, caller: &Caller, owner: &str) -> Result<String, Fault> {
+        let owner = self.store.user(caller.tenant, owner).await?.ok_or_else(|| Fault::not_found("user", owner))?;
+        let name = format!("key file {}", data_encoding::HEXLOWER.encode(&self.rng.bytes::<4>()));
+        let scopes = vec![crate::auth::FOLDER_OWNER_SCOPE.to_owned()];
+        self.insert_key(caller, name, owner, None, scopes, None).await.map(|(_, text)| text)
+    }
+
+    async fn insert_key(
+        &self,
+        caller: &Caller,
+        name: String,
+        owner: User,
+        agent: Option<AgentId>,
+        scopes: Vec<String>,
+        expires_in_s: Option<i64>,
+    ) -> Result<(ApiKey, String), Fault> {
         let now = self.clock.now();
         let key = ApiKey {
             id: self.new_id(),
@@ -259,7 +287,7 @@ impl App {
             agent,
             scopes,
             created_at: now,
-            expires_at: days.map(|days| now.plus_seconds(i64::from(days) * 86_400)),
+            expires_at: expires_in_s.map(|seconds| now.plus_seconds(seconds)),
             revoked_at: None,
             last_used_at: None,
         };
@@ -448,6 +476,18 @@ fn require_grantable(caller: &Caller, roles: &[Role]) -> Result<(), Fault> {
 /// A service works leases, which administrators themselves do not; they may still appoint one.
 fn role_is_harmless(role: Role) -> bool {
     role == Role::Service
+}
+
+/// Roles give the product's own rights; by word one gets only what tools demand.
+fn check_permissions(permissions: &Permissions) -> Result<(), Fault> {
+    match permissions.iter().find(|permission| !permission.is_tools_own()) {
+        None => Ok(()),
+        Some(own) => Err(Fault::invalid(
+            format!("`{own}` is a right of the product, which only a role gives"),
+            "give a role that has it; permissions by word are those that tools demand",
+        )
+        .at("/permissions")),
+    }
 }
 
 fn check_name(name: &str) -> Result<(), Fault> {

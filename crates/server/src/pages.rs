@@ -1,6 +1,7 @@
 //! The page people see until the console is built: it redeems a sign-in link and says who is signed in.
 
 use axum::Router;
+use axum::extract::Path;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -24,6 +25,7 @@ pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .route("/", get(|| file("text/html; charset=utf-8", include_str!("../page/index.html"))))
         .route("/page.css", get(|| file("text/css; charset=utf-8", include_str!("../page/page.css"))))
         .route("/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("../page/page.js"))))
+        .route("/docs/errors/{reason}", get(error_page))
         .route("/favicon.ico", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
         .route("/mark.svg", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
         .fallback(|| async {
@@ -32,6 +34,23 @@ pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
                 "Nothing here. The console is at /, the API at /api/v1, its description at /openapi.json.\n",
             )
         })
+}
+
+/// What the `type` of a problem points to.
+async fn error_page(Path(reason): Path<String>) -> Response {
+    let page = match reason.as_str() {
+        "conflict" => include_str!("../../../docs/errors/conflict.md"),
+        "internal" => include_str!("../../../docs/errors/internal.md"),
+        "invalid" => include_str!("../../../docs/errors/invalid.md"),
+        "not_found" => include_str!("../../../docs/errors/not_found.md"),
+        "permission" => include_str!("../../../docs/errors/permission.md"),
+        "rate" => include_str!("../../../docs/errors/rate.md"),
+        "too_large" => include_str!("../../../docs/errors/too_large.md"),
+        "unauthenticated" => include_str!("../../../docs/errors/unauthenticated.md"),
+        "unavailable" => include_str!("../../../docs/errors/unavailable.md"),
+        _ => return (StatusCode::NOT_FOUND, "There is no such error.\n").into_response(),
+    };
+    file("text/plain; charset=utf-8", page).await
 }
 
 /// What every answer carries, pages and API alike.

@@ -10,12 +10,13 @@ use axum::http::header;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{Caller, Clock, Fault, Rng};
+use toolgate_contracts::page::PAGE_ITEMS_MAX;
+use toolgate_contracts::{Caller, Clock, Fault, Rng, Role};
 use toolgate_store::lock::{DataLock, Held, LockError};
+use toolgate_store::people::{User, UserKind};
 
 use crate::app::{App, CodeTools, FIRST_USER};
 use crate::config::Config;
-use crate::identity::NewKey;
 use crate::problem::Problem;
 use crate::{LocalCaller, pages};
 
@@ -23,7 +24,6 @@ use crate::{LocalCaller, pages};
 const DRAIN: Duration = Duration::from_secs(8);
 /// How soon a change made by another replica is seen here.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
-const KEY_NAME: &str = "key-file";
 
 /// A data folder that this process has to itself.
 pub struct DataFolder {
@@ -108,8 +108,9 @@ pub async fn serve(
     })?;
     let bound = listener.local_addr().map_err(Fault::internal)?;
     let _ = app.listening.set(bound);
-    let key_file = key_file(&app, &folder.path).await?;
-    let (token, _) = app.create_link(&operator(&app)?, FIRST_USER).await?;
+    let administrator = administrator(&app, &operator(&app)?).await?;
+    let key_file = key_file(&app, &folder.path, &administrator).await?;
+    let (token, _) = app.create_link(&operator(&app)?, &administrator).await?;
     let url = app.base_url();
     let info = [("url", format!("http://{bound}")), ("key_file", key_file.display().to_string())];
     let info = info.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -194,29 +195,33 @@ async fn follow_other_replicas(app: App) {
 
 /// The owner of the folder, who makes the first link and the first key.
 fn operator(app: &App) -> Result<Caller, Fault> {
-    crate::auth::local_caller(app, LocalCaller { uid: rustix::process::getuid().as_raw() }, crate::app::FIRST_TENANT)
+    crate::auth::local_caller(app, LocalCaller::this_process(), crate::app::FIRST_TENANT)
 }
 
-/// An administrator's key beside the database, for the command line of the same owner. Made anew when it does not work.
-async fn key_file(app: &App, data: &Path) -> Result<PathBuf, Fault> {
+/// Whom the printed link signs in and to whom the key in the folder belongs: the first administrator in force.
+async fn administrator(app: &App, caller: &Caller) -> Result<String, Fault> {
+    let users = app.store.users(caller.tenant, "", PAGE_ITEMS_MAX).await?;
+    let in_force = |user: &&User| !user.disabled && user.kind == UserKind::Person && user.roles.contains(&Role::Admin);
+    let first = users.iter().filter(in_force).min_by_key(|user| (user.name != FIRST_USER, user.created_at));
+    first.map(|user| user.name.clone()).ok_or_else(|| {
+        Fault::new(
+            toolgate_contracts::FaultKind::Conflict,
+            "no administrator is in force, so nobody could sign in",
+            "enable one with `toolgate user set NAME --enable`, or make one with `toolgate user create NAME --role admin`",
+        )
+    })
+}
+
+/// A key beside the database, for the command line of the folder's owner. Made anew when it does not work. Each folder
+/// has its own, so that replicas on one database do not take it from each other.
+async fn key_file(app: &App, data: &Path, owner: &str) -> Result<PathBuf, Fault> {
     let path = data.join("admin.key");
     if let Ok(text) = std::fs::read_to_string(&path)
         && crate::auth::key_works(app, text.trim()).await?
     {
         return Ok(path);
     }
-    let caller = operator(app)?;
-    match app.revoke_key(&caller, KEY_NAME).await {
-        Err(fault) if fault.kind() != toolgate_contracts::FaultKind::NotFound => return Err(fault),
-        _ => {}
-    }
-    let scopes = vec!["admin".to_owned(), "operator".to_owned()];
-    let (_, text) = app
-        .create_key(
-            &caller,
-            NewKey { name: KEY_NAME.to_owned(), owner: Some(FIRST_USER.to_owned()), agent: None, scopes, days: None },
-        )
-        .await?;
+    let text = app.create_folder_key(&operator(app)?, owner).await?;
     write_private(&path, &text).map_err(|error| Fault::internal(format!("{}: {error}", path.display())))?;
     Ok(path)
 }

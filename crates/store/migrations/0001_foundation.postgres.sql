@@ -158,7 +158,7 @@ BEGIN
     EXECUTE format('GRANT toolgate_app TO %I', current_user);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO toolgate_app', current_schema());
 
-    FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'workspace_members', 'browser_sessions',
+    FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',
         'sign_in_links', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_overrides',
         'tool_aliases', 'tool_groups', 'assignments', 'runs', 'steps', 'approvals', 'approval_votes', 'grants',
         'request_ids', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',

@@ -62,6 +62,15 @@ CREATE TABLE user_roles (
     FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
 ) {strict};
 
+-- Words that tools demand by `required_permission`; the product's own rights come by roles alone.
+CREATE TABLE user_permissions (
+    tenant_id {uuid} NOT NULL,
+    user_id {uuid} NOT NULL,
+    permission TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, user_id, permission),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
+) {strict};
+
 CREATE TABLE workspace_members (
     tenant_id {uuid} NOT NULL,
     workspace_id {uuid} NOT NULL,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::{
-    AgentId, Digest, Fault, FaultKind, KeyId, Role, SessionId, Slug, TenantId, Timestamp, UserId,
+    AgentId, Digest, Fault, FaultKind, KeyId, Permissions, Role, SessionId, Slug, TenantId, Timestamp, UserId,
 };
 use utoipa::ToSchema;
 
@@ -33,7 +33,8 @@ pub struct Holder {
     pub tenant_slug: Slug,
     pub user: UserId,
     pub user_name: String,
-    pub roles: Vec<Role>,
+    /// By roles, and by word where tools demand words of their own.
+    pub permissions: Permissions,
 }
 
 #[derive(Clone, Debug)]
@@ -200,13 +201,9 @@ impl Store {
         let (tenant, user): (TenantId, UserId) = (row.get(0)?, row.get(2)?);
         let sql = "SELECT role FROM user_roles WHERE tenant_id = $1 AND user_id = $2 ORDER BY role";
         let roles = self.query(&Scope::Tenant(tenant), sql, vec![user.into()]).await?;
-        Ok(Holder {
-            tenant,
-            tenant_slug: row.parse(1)?,
-            user,
-            user_name: row.get(3)?,
-            roles: roles.iter().map(|role| role.parse(0)).collect::<Result<_, _>>()?,
-        })
+        let roles: Vec<Role> = roles.iter().map(|role| role.parse(0)).collect::<Result<_, _>>()?;
+        let permissions = Permissions::of(roles).union(&self.permissions_of(tenant, user).await?);
+        Ok(Holder { tenant, tenant_slug: row.parse(1)?, user, user_name: row.get(3)?, permissions })
     }
 
     /// Keys, newest first: those of one user, or all.

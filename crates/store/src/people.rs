@@ -1,7 +1,7 @@
 //! Tenants, workspaces, accounts and users.
 
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{AccountId, Fault, Role, Slug, TenantId, Timestamp, UserId, WorkspaceId};
+use toolgate_contracts::{AccountId, Fault, Permissions, Role, Slug, TenantId, Timestamp, UserId, WorkspaceId};
 use utoipa::ToSchema;
 
 use crate::change::{Change, Expect};
@@ -50,6 +50,8 @@ pub struct User {
     pub name: String,
     pub email: Option<String>,
     pub roles: Vec<Role>,
+    /// Words that tools demand; the product's own rights come by roles.
+    pub permissions: Permissions,
     pub workspaces: Vec<Slug>,
     pub disabled: bool,
     pub created_at: Timestamp,
@@ -83,18 +85,34 @@ impl Change {
     }
 
     pub fn insert_user(&mut self, user: &User, account: Option<AccountId>) -> &mut Self {
-        let User { id, kind, name, email: _, roles, workspaces, disabled: _, created_at } = user;
+        let User { id, kind, name, email: _, roles, permissions, workspaces, disabled: _, created_at } = user;
         self.then(
             "INSERT INTO users (tenant_id, id, account_id, kind, name, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
             [(*id).into(), account.into(), kind.as_str().into(), name.into(), (*created_at).into()],
         );
         self.insert_roles(*id, roles);
+        self.insert_permissions(*id, permissions);
         self.insert_memberships(*id, workspaces)
     }
 
     pub fn set_roles(&mut self, user: UserId, roles: &[Role]) -> &mut Self {
         self.then("DELETE FROM user_roles WHERE tenant_id = $1 AND user_id = $2", [user.into()]);
         self.insert_roles(user, roles)
+    }
+
+    pub fn set_permissions(&mut self, user: UserId, permissions: &Permissions) -> &mut Self {
+        self.then("DELETE FROM user_permissions WHERE tenant_id = $1 AND user_id = $2", [user.into()]);
+        self.insert_permissions(user, permissions)
+    }
+
+    fn insert_permissions(&mut self, user: UserId, permissions: &Permissions) -> &mut Self {
+        for permission in permissions.iter() {
+            self.then(
+                "INSERT INTO user_permissions (tenant_id, user_id, permission) VALUES ($1, $2, $3)",
+                [user.into(), permission.as_str().into()],
+            );
+        }
+        self
     }
 
     pub fn set_memberships(&mut self, user: UserId, workspaces: &[Slug]) -> &mut Self {
@@ -184,6 +202,12 @@ impl Store {
         rows.first().map(|row| row.get(0)).transpose()
     }
 
+    pub(crate) async fn permissions_of(&self, tenant: TenantId, user: UserId) -> Result<Permissions, Error> {
+        let sql = "SELECT permission FROM user_permissions WHERE tenant_id = $1 AND user_id = $2";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![user.into()]).await?;
+        rows.iter().map(|row| row.parse(0)).collect()
+    }
+
     async fn with_rights(&self, tenant: TenantId, rows: Vec<Row>) -> Result<Vec<User>, Error> {
         let scope = Scope::Tenant(tenant);
         let mut users = Vec::with_capacity(rows.len());
@@ -204,6 +228,7 @@ impl Store {
                     vec![id.into()],
                 )
                 .await?;
+            let permissions = self.permissions_of(tenant, id).await?;
             let kind: String = row.get(1)?;
             users.push(User {
                 id,
@@ -211,6 +236,7 @@ impl Store {
                 name: row.get(2)?,
                 email: row.get(3)?,
                 roles: roles.iter().map(|role| role.parse(0)).collect::<Result<_, _>>()?,
+                permissions,
                 workspaces: workspaces.iter().map(|slug| slug.parse(0)).collect::<Result<_, _>>()?,
                 disabled: row.get::<Option<i64>>(4)?.is_some(),
                 created_at: row.get(5)?,

@@ -67,7 +67,11 @@ impl Registry {
         caller.require(&Permission::LIMITS_EDIT)?;
         check_amounts(&profile)?;
         let snapshot = self.snapshot();
-        let existing = snapshot.tenant(caller.tenant)?.profile(profile.name.as_str());
+        let registry = snapshot.tenant(caller.tenant)?;
+        // A misspelt name in `deny_tools` would deny nothing, and nobody would notice.
+        self.require_tools(registry, &profile.deny_tools, "deny_tools")?;
+        self.require_tools(registry, profile.allow_tools.as_deref().unwrap_or_default(), "allow_tools")?;
+        let existing = registry.profile(profile.name.as_str());
         let id = existing.map_or_else(|| self.new_id(), |stored| stored.id);
         let revision = existing.map_or(1, |stored| stored.revision + 1);
         let action = if existing.is_some() { "profile.update" } else { "profile.create" };
@@ -165,14 +169,18 @@ impl Registry {
         }
     }
 
-    fn check_references(&self, registry: &TenantRegistry, spec: &AgentSpec) -> Result<(), Fault> {
+    fn require_tools(&self, registry: &TenantRegistry, names: &[String], member: &str) -> Result<(), Fault> {
         let today = self.now().day();
-        for (index, entry) in spec.custom_tools.iter().enumerate() {
-            let known = entry.parse::<toolgate_contracts::ToolRef>().ok().is_some_and(|reference| registry.resolve(&reference, &today).is_some());
-            if !known {
-                return Err(Fault::not_found("tool", entry).at(format!("/custom_tools/{index}")));
-            }
+        let unknown = |entry: &&String| entry.parse().ok().and_then(|reference| registry.resolve(&reference, &today)).is_none();
+        match names.iter().enumerate().find(|(_, entry)| unknown(entry)) {
+            Some((index, entry)) => Err(Fault::not_found("tool", entry).at(format!("/{member}/{index}"))),
+            None => Ok(()),
         }
+    }
+
+    fn check_references(&self, registry: &TenantRegistry, spec: &AgentSpec) -> Result<(), Fault> {
+        self.require_tools(registry, &spec.custom_tools, "custom_tools")?;
+        self.require_tools(registry, spec.limits.enabled_tools.as_deref().unwrap_or_default(), "limits/enabled_tools")?;
         for (index, group) in spec.tool_groups.iter().enumerate() {
             if !registry.has_group(group) {
                 return Err(Fault::not_found("tool group", group).at(format!("/tool_groups/{index}")));

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 use toolgate_contracts::definition::{Definition, Origin};
 use toolgate_contracts::json::escape;
-use toolgate_contracts::runner::Runner;
 
 use crate::finding::{Finding, shown};
 use crate::schema::walk::{Place, Step, places, target};
@@ -15,11 +14,12 @@ const UNIONS: [&str; 8] = ["oneOf", "anyOf", "allOf", "not", "if", "$ref", "enum
 pub(super) fn check(definition: &Definition, origin: Origin, findings: &mut Vec<Finding>) {
     top_level(definition, findings);
     input_less(definition, findings);
-    let code_defined = origin == Origin::Code || matches!(definition.runner, Runner::Builtin(_));
+    // What others defined is as it is; who writes a definition can say what comes back.
+    let own = matches!(origin, Origin::Code | Origin::Tenant | Origin::Bundle);
     if definition.output_schema.is_none() {
         let message = "there is no `output_schema`: nobody can rely on what comes back";
         let fix = "add `output_schema` with `type: object` and what the tool returns";
-        findings.push(if code_defined {
+        findings.push(if own {
             Finding::error("output.missing", "", message, fix)
         } else {
             Finding::warning("output.missing", "", message, fix)

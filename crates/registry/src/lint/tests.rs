@@ -171,16 +171,18 @@ fn schemas() {
     check_one("/input_schema/properties/to/default", json!(1), &["schema.default!"]);
     check_one("/input_schema/properties/to/examples", json!([1]), &["schema.example"]);
     check_one("/input_schema/properties/to/$ref", json!("https://a.test/x"), &["schema.remote-ref!"]);
-    check_one("/output_schema", Value::Null, &["example.unchecked", "output.missing"]);
+    check_one("/output_schema", Value::Null, &["example.unchecked", "output.missing!"]);
     check_one("/output_schema/properties/id/description", Value::Null, &["schema.undescribed"]);
 }
 
 #[test]
-fn code_defined_tools_promise_their_output() {
+fn only_what_others_defined_may_keep_its_output_to_itself() {
     let names = BTreeSet::new();
-    let context = Context { origin: Origin::Code, names: &names, today: None, known: None };
-    let found = check(&patched("/output_schema", Value::Null), &context);
-    assert!(found.iter().any(|finding| finding.code == "output.missing" && finding.severity == Severity::Error));
+    for (origin, severity) in [(Origin::Code, Severity::Error), (Origin::Tenant, Severity::Error), (Origin::Upstream, Severity::Warning)] {
+        let context = Context { origin, names: &names, today: None, known: None };
+        let found = check(&patched("/output_schema", Value::Null), &context);
+        assert!(found.iter().any(|finding| finding.code == "output.missing" && finding.severity == severity), "{origin}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolgate_contracts::{Fault, Page, Permission, Role, Slug, Timestamp};
+use toolgate_contracts::{Fault, Page, Permission, Permissions, Role, Slug, Timestamp};
 use toolgate_store::cursor::ListOf;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use utoipa::{IntoParams, ToSchema};
@@ -129,6 +129,9 @@ pub struct UserRequest {
     email: Option<String>,
     /// Absent: `member`, for a service `service`.
     roles: Option<Vec<Role>>,
+    /// Words that tools demand by `required_permission`.
+    #[serde(default)]
+    permissions: Permissions,
     /// Absent: `main`.
     workspaces: Option<Vec<Slug>>,
 }
@@ -147,6 +150,7 @@ pub async fn create_user(
         kind,
         email: request.email.map(|email| email.to_lowercase()),
         roles: request.roles.unwrap_or_else(|| vec![default_role]),
+        permissions: request.permissions,
         workspaces: request.workspaces.unwrap_or_else(|| vec![main]),
     };
     Ok(Json(app.create_user(&caller, new).await?))
@@ -167,6 +171,9 @@ pub async fn show_user(
 #[serde(deny_unknown_fields)]
 pub struct UserEditRequest {
     roles: Option<Vec<Role>>,
+    /// Words that tools demand by `required_permission`.
+    #[schema(value_type = Option<Vec<String>>)]
+    permissions: Option<Permissions>,
     workspaces: Option<Vec<Slug>>,
     /// A disabled user's keys and sessions stop at once.
     disabled: Option<bool>,
@@ -179,8 +186,8 @@ pub async fn edit_user(
     Path(name): Path<String>,
     Body(request): Body<UserEditRequest>,
 ) -> Result<Json<User>, Problem> {
-    let UserEditRequest { roles, workspaces, disabled } = request;
-    Ok(Json(app.edit_user(&caller, &name, UserEdit { roles, workspaces, disabled }).await?))
+    let UserEditRequest { roles, permissions, workspaces, disabled } = request;
+    Ok(Json(app.edit_user(&caller, &name, UserEdit { roles, permissions, workspaces, disabled }).await?))
 }
 
 #[derive(Serialize, ToSchema)]

@@ -30,7 +30,6 @@ async fn the_set_is_the_same_wherever_it_is_asked_for() {
         world.register(&As::Owner, tool("readRecord", json!({}))).await.ok();
         world.register(&As::Owner, write_tool("changeRecord")).await.ok();
         world.register(&As::Owner, write_tool("archiveRecord")).await.ok();
-        world.register(&As::Owner, tool("paidRecord", json!({"required_permission": "records.paid"}))).await.ok();
         world.register(&As::Owner, tool("webRecord", json!({"group": "web"}))).await.ok();
         let create = async |spec| world.send(&As::Owner, "POST", "/api/v1/agents", spec).await.ok();
         create(json!({"name": "open"})).await;
@@ -58,7 +57,7 @@ async fn the_set_is_the_same_wherever_it_is_asked_for() {
         let open = explained(&world, "open").await;
         assert_eq!(why(&open, "readRecord"), (true, "open tool set".into()));
         assert_eq!(why(&open, "changeRecord"), (true, "assigned".into()));
-        assert!(!why(&open, "archiveRecord").0 && !why(&open, "paidRecord").0);
+        assert!(!why(&open, "archiveRecord").0);
         let closed = explained(&world, "closed").await;
         assert_eq!(why(&closed, "readRecord"), (true, "in custom_tools".into()));
         assert_eq!(why(&closed, "webRecord"), (true, "in tool group web".into()));
@@ -150,6 +149,20 @@ async fn an_agent_is_changed_only_by_who_manages_it() {
             .await
             .refused(404);
         world.send(&north, "POST", "/api/v1/agents", json!({"name": "x", "modle": "y"})).await.refused(400);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_profile_denies_a_tool_in_whatever_spelling() {
+    every_world(async |world| {
+        let put = async |path: &str, body| world.send(&As::Owner, "PUT", path, body).await;
+        put("/api/v1/tools/echo/override", json!({"name": "parrot"})).await.ok();
+        put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["Append-Note", "WAIT", "parrot"]})).await.ok();
+        world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bob", "profile": "quiet"})).await.ok();
+        assert_eq!(world.names(&As::Owner, "agent=bob").await, ["calculator", "now"]);
+        let misspelt = put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["wiat"]})).await.refused(404);
+        assert_eq!(misspelt["pointer"], "/deny_tools/0");
     })
     .await;
 }

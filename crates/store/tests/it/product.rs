@@ -66,6 +66,7 @@ impl Product {
                     name,
                     email: None,
                     roles,
+                    permissions: toolgate_contracts::Permissions::default(),
                     workspaces,
                     disabled: false,
                     created_at: now,
