@@ -15,9 +15,11 @@ use crate::input;
 use crate::log;
 use crate::output::{Output, note};
 
-/// How long a command waits for another that has the folder.
-const FOLDER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a command waits for another that has the folder: longer than a server takes to end.
+const FOLDER_PATIENCE: Duration = Duration::from_secs(12);
 const FOLDER_RETRY: Duration = Duration::from_millis(100);
+/// A server on this machine takes a connection at once or not at all.
+const KNOCK: Duration = Duration::from_secs(2);
 const CONFIG_FILE: &str = "toolgate.yaml";
 
 /// The environment, read once.
@@ -140,11 +142,11 @@ async fn take(path: &Path) -> Result<Taken, Failure> {
         let pid = match DataFolder::take(path) {
             Ok(folder) => return Ok(Taken::Ours(Box::new(folder))),
             Err(ServeError::Fault(fault)) => return Err(fault.into()),
-            Err(ServeError::Held { running: Some(running), .. }) => {
+            Err(ServeError::Held { running: Some(running), .. }) if is_listening(&running.url).await => {
                 return Ok(Taken::Served { url: running.url, key_file: running.key_file });
             }
-            // Another command, or a server that is still starting.
-            Err(ServeError::Held { pid, running: None }) => pid,
+            // Another command, a server that is still starting, or one that is about to end.
+            Err(ServeError::Held { pid, .. }) => pid,
         };
         if tokio::time::Instant::now() >= deadline {
             let holder = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
@@ -155,6 +157,12 @@ async fn take(path: &Path) -> Result<Taken, Failure> {
         }
         tokio::time::sleep(FOLDER_RETRY).await;
     }
+}
+
+async fn is_listening(url: &str) -> bool {
+    let Some(address) = url.strip_prefix("http://") else { return true };
+    let knocked = tokio::time::timeout(KNOCK, tokio::net::TcpStream::connect(address)).await;
+    !matches!(knocked, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
 fn place(global: &Global, said: Said, environment: &Environment) -> Result<Place, Failure> {
@@ -216,14 +224,14 @@ mod tests {
 
     #[test]
     fn a_flag_wins_over_the_environment() {
-        let home = Environment(vec![("HOME".into(), "/home/me".into())]);
+        let home = Environment(vec![("HOME".into(), "/me".into())]);
         let nothing = Said { data: false, server: false, key: false };
         let shown = |global: Global, said: Said| match place(&global, said, &home) {
             Ok(Place::Server { url, key }) => format!("{url} {key}"),
             Ok(Place::Folder(path)) => path.display().to_string(),
             Err(failure) => format!("{:?}", failure.exit()),
         };
-        assert_eq!(shown(global(None, None, None), nothing), "/home/me/.local/share/toolgate");
+        assert_eq!(shown(global(None, None, None), nothing), "/me/.local/share/toolgate");
         assert_eq!(shown(global(Some("/d"), None, None), nothing), "/d");
         assert!(shown(global(Some("d"), None, None), nothing).starts_with('/'), "others are told the path");
         assert_eq!(shown(global(Some("/d"), Some("http://s"), Some("k")), nothing), "http://s k");
@@ -237,6 +245,6 @@ mod tests {
             "Usage"
         );
         assert_eq!(shown(global(None, Some("http://s"), None), nothing), "Usage");
-        assert_eq!(shown(global(None, Some(""), Some("k")), nothing), "/home/me/.local/share/toolgate");
+        assert_eq!(shown(global(None, Some(""), Some("k")), nothing), "/me/.local/share/toolgate");
     }
 }

@@ -9,7 +9,7 @@ use toolgate_contracts::{Digest, Timestamp, json};
 
 use crate::ENTRY_BYTES_MAX;
 use crate::broken::{Broken, EntryFault};
-use crate::checkpoint::{Checkpoint, Head, Trust, Witness};
+use crate::checkpoint::{Checkpoint, Head, Origin, Trust, Witness};
 use crate::tree::{Frontier, leaf_hash};
 
 /// An entry of an exported log.
@@ -80,7 +80,7 @@ impl Verifier {
         for entry in entries {
             walk.entry(&entry?)?;
         }
-        Ok(walk.finish(trust)?)
+        Ok(walk.finish(trust.origin().clone())?)
     }
 }
 
@@ -172,7 +172,7 @@ impl Walk {
         }
     }
 
-    fn finish(self, trust: Trust) -> Result<Summary, Broken> {
+    fn finish(self, origin: Origin) -> Result<Summary, Broken> {
         let kept = self.kept.as_ref().map(|kept| kept.size);
         if let Some(kept) = kept.filter(|kept| self.contradicted.is_some() || *kept > self.size()) {
             return Err(self.ended(kept));
@@ -181,7 +181,7 @@ impl Walk {
             return Err(Broken::Unsigned);
         }
         let Self { frontier, start, confirmed, checkpoints, newest, kept: _, contradicted: _ } = self;
-        Ok(Summary { trust, frontier, start, confirmed, checkpoints, newest, kept })
+        Ok(Summary { origin, frontier, start, confirmed, checkpoints, newest, kept })
     }
 }
 
@@ -199,7 +199,7 @@ fn fault(text: &str, leaf: &Digest, digest: Option<&Digest>) -> Option<EntryFaul
 /// What a successful verification has shown.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    trust: Trust,
+    origin: Origin,
     frontier: Frontier,
     start: u64,
     confirmed: u64,
@@ -237,24 +237,24 @@ impl Summary {
 /// For people: what was checked and, as plainly, what was not.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { trust, frontier, start, confirmed, checkpoints, newest, kept } = self;
+        let Self { origin, frontier, start, confirmed, checkpoints, newest, kept } = self;
         let entries = frontier.size();
-        writeln!(f, "log {}", trust.origin())?;
-        writeln!(f, "{entries} entries, root {}", frontier.tree().root)?;
+        writeln!(f, "log       {origin}")?;
+        writeln!(f, "entries   {entries}, root {}", frontier.tree().root)?;
         if *start > 0 {
-            writeln!(f, "{start} of them were verified before, and not again")?;
+            writeln!(f, "before    {start} of them, verified earlier and not again")?;
         }
-        writeln!(f, "{confirmed} entries are covered by a signed checkpoint ({checkpoints} checkpoints read)")?;
+        writeln!(f, "signed    {confirmed} of them, recomputed under {checkpoints} checkpoints")?;
         if entries > *confirmed {
-            writeln!(f, "{} entries after them are not signed yet: nothing is known about them", entries - confirmed)?;
+            writeln!(f, "unsigned  {} at the end: nothing is known about them yet", entries - confirmed)?;
         }
         match kept {
-            Some(kept) => writeln!(f, "the log contains the {kept} entries of the checkpoint that was kept")?,
-            None => writeln!(f, "no checkpoint was kept from before: entries cut off the end would not be noticed")?,
+            Some(kept) => writeln!(f, "kept      the checkpoint of {kept} entries, which the log contains")?,
+            None => writeln!(f, "kept      no checkpoint: entries cut off the end would not be noticed")?,
         }
         for Witness { name, at, .. } in newest.iter().flat_map(Head::witnesses) {
             let millis = i64::try_from(*at).unwrap_or(i64::MAX).saturating_mul(1000);
-            writeln!(f, "countersigned by {name} at {}", Timestamp::from_millis(millis))?;
+            writeln!(f, "witness   {name} at {}", Timestamp::from_millis(millis))?;
         }
         Ok(())
     }

@@ -30,10 +30,7 @@ impl Local {
     }
 
     pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(target)
-            .extension(LocalCaller { uid: rustix::process::getuid().as_raw() });
+        let mut request = Request::builder().method(method).uri(target).extension(LocalCaller::this_process());
         if let Some(tenant) = &self.tenant {
             request = request.header(TENANT_HEADER, tenant);
         }

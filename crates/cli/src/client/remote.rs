@@ -13,8 +13,9 @@ use super::ANSWER_BYTES_MAX;
 use crate::failure::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// A backup of a large database is one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
+const CHANGE_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// How a server was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,6 @@ impl Remote {
         let http = reqwest::Client::builder()
             .default_headers(headers)
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
             // A redirect or a proxy would show the key to somebody who was not named.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
@@ -71,7 +71,8 @@ impl Remote {
     }
 
     pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
-        let mut request = self.http.request(method, format!("{}{target}", self.url));
+        let patience = if method == Method::GET { READ_TIMEOUT } else { CHANGE_TIMEOUT };
+        let mut request = self.http.request(method, format!("{}{target}", self.url)).timeout(patience);
         if let Some(body) = body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body.to_string());
         }

@@ -317,6 +317,19 @@ fn a_namespace_alone_lists_its_functions() {
 }
 
 #[test]
+fn the_owner_of_the_folder_works_in_any_tenant() {
+    both(|home| {
+        home.ok(&["tenant", "create", "acme"]);
+        home.ok(&["agent", "create", "--name", "theirs", "--tenant", "acme"]);
+        assert_eq!(names(&home.json(&["agent", "list", "--tenant", "acme"]), "name"), ["theirs"]);
+        assert!(names(&home.json(&["agent", "list"]), "name").is_empty());
+        assert_eq!(home.json(&["tool", "disable", "calculator", "--tenant", "acme"])["enabled"], false);
+        assert_eq!(home.json(&["tool", "show", "calculator"])["enabled"], true);
+        assert!(home.fails(&["agent", "list", "--tenant", "nobody"]).starts_with("error: no tenant `nobody`"));
+    });
+}
+
+#[test]
 fn a_folder_of_tools_is_registered_in_an_order_that_works() {
     both(|home| {
         let step = |name: &str, tool: &str| {

@@ -110,6 +110,12 @@ impl Home {
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{arguments:?}: {error} in {printed}"))
     }
 
+    /// Whether a command on the data folder is answered by a server that holds it.
+    #[track_caller]
+    pub fn is_served(&self) -> bool {
+        self.json(&["init"])["server"].is_string()
+    }
+
     /// The exit status and the error of a command that must fail.
     #[track_caller]
     pub fn fails(&self, arguments: &[&str]) -> String {
