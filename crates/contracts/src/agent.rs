@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::definition::{EgressClass, Hitl, words};
-use crate::id::{AgentId, ProfileId, UserId, WorkspaceId};
+use crate::id::{AgentId, ProfileId, UserId};
 use crate::name::Slug;
 
 words! {
@@ -34,8 +34,7 @@ pub struct Agent {
     /// The user who answers for it; absent when made on the local data folder.
     #[schema(value_type = Option<String>)]
     pub owner: Option<UserId>,
-    #[schema(value_type = String)]
-    pub workspace: WorkspaceId,
+    pub workspace: Option<Slug>,
     pub model: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -47,7 +46,10 @@ pub struct Agent {
     pub skills: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Slug>,
+    /// As written.
     pub limits: Limits,
+    /// With every default filled in.
+    pub effective_limits: Limits,
     pub state: AgentState,
     pub revision: u32,
 }

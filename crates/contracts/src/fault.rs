@@ -116,12 +116,20 @@ struct Inner {
     pointer: Option<String>,
     details: Option<Value>,
     logged: Option<String>,
+    rule: Option<String>,
 }
 
 impl Fault {
     pub fn new(kind: FaultKind, told: impl Into<String>, remedy: impl Into<String>) -> Self {
-        let inner =
-            Inner { kind, told: told.into(), remedy: remedy.into(), pointer: None, details: None, logged: None };
+        let inner = Inner {
+            kind,
+            told: told.into(),
+            remedy: remedy.into(),
+            pointer: None,
+            details: None,
+            logged: None,
+            rule: None,
+        };
         Self(Box::new(inner))
     }
 
@@ -173,6 +181,17 @@ impl Fault {
         self
     }
 
+    /// Which named rule of the database refused, so that whoever knows the case can say it in words.
+    #[must_use]
+    pub fn by_rule(mut self, rule: impl Into<String>) -> Self {
+        self.0.rule = Some(rule.into());
+        self
+    }
+
+    pub fn broken_rule(&self) -> Option<&str> {
+        self.0.rule.as_deref()
+    }
+
     pub fn kind(&self) -> FaultKind {
         self.0.kind
     }
@@ -199,7 +218,7 @@ impl Fault {
 
     /// RFC 9457 `application/problem+json`.
     pub fn problem(&self) -> Value {
-        let Inner { kind, told, remedy, pointer, details, logged: _ } = &*self.0;
+        let Inner { kind, told, remedy, pointer, details, logged: _, rule: _ } = &*self.0;
         let mut problem = json!({
             "type": format!("/docs/errors/{}", kind.reason()),
             "title": kind.title(),

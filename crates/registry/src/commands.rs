@@ -84,7 +84,9 @@ impl Registry {
             return Ok(());
         }
         let _one = self.loading.lock().await;
-        if self.snapshot.load().revision < revision && self.snapshot.load().revision < self.store.registry_revision().await? {
+        if self.snapshot.load().revision < revision
+            && self.snapshot.load().revision < self.store.registry_revision().await?
+        {
             let catalog = self.store.catalog().await?;
             self.snapshot.store(Arc::new(Snapshot::build(catalog)));
         }

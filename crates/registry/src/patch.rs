@@ -97,7 +97,9 @@ impl Patch {
         if self.max_output_bytes.is_some_and(|wanted| wanted > bytes) {
             return Err(loosens("max_output_bytes", bytes.to_string()));
         }
-        if self.required_permission.is_some() && definition.required_permission.as_ref().is_some_and(|is| Some(is) != self.required_permission.as_ref()) {
+        if self.required_permission.is_some()
+            && definition.required_permission.as_ref().is_some_and(|is| Some(is) != self.required_permission.as_ref())
+        {
             let is = definition.required_permission.as_ref().map(ToString::to_string).unwrap_or_default();
             return Err(loosens("required_permission", is));
         }
@@ -183,7 +185,10 @@ mod tests {
         .unwrap();
         patch.check(&definition()).unwrap();
         let patched = patch.apply(&definition());
-        assert_eq!((patched.name.as_str(), patched.timeout_ms, patched.hosts.as_slice()), ("fetch", Some(100), &["b.test".to_owned()][..]));
+        assert_eq!(
+            (patched.name.as_str(), patched.timeout_ms, patched.hosts.as_slice()),
+            ("fetch", Some(100), &["b.test".to_owned()][..])
+        );
         assert!(patched.asks());
         assert_ne!(patched.behaviour_digest(), definition().behaviour_digest());
     }

@@ -9,10 +9,11 @@ use std::sync::{Arc, OnceLock};
 use toolgate_contracts::agent::StoredProfile;
 use toolgate_contracts::definition::{Origin, ToolState, Visibility};
 use toolgate_contracts::{
-    AgentId, Definition, Digest, Fault, FoldedName, ProfileId, TenantId, Timestamp, ToolId, ToolName, ToolRef, VersionId,
+    AgentId, Definition, Digest, Fault, FoldedName, ProfileId, TenantId, Timestamp, ToolId, ToolName, ToolRef,
+    VersionId, WorkspaceId,
 };
 use toolgate_store::catalog::{Alias, Assignment, Catalog, GroupMember, Lifecycle, Override, StoredAgent};
-use toolgate_store::people::Tenant;
+use toolgate_store::people::{Tenant, Workspace};
 
 use crate::patch::Patch;
 use crate::render::{self, Form, Rendered};
@@ -124,7 +125,11 @@ impl ResolvedTool {
 
     /// The definition as one reader wants it.
     pub fn rendered(&self, form: Form) -> Rendered {
-        if self.overridden { render::one(&self.definition, form, &self.version.originals()) } else { self.version.rendered(form) }
+        if self.overridden {
+            render::one(&self.definition, form, &self.version.originals())
+        } else {
+            self.version.rendered(form)
+        }
     }
 }
 
@@ -143,7 +148,19 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn build(catalog: Catalog) -> Self {
-        let Catalog { revision, tenants, tools, versions, overrides, aliases, groups, agents, profiles, assignments } = catalog;
+        let Catalog {
+            revision,
+            tenants,
+            workspaces,
+            tools,
+            versions,
+            overrides,
+            aliases,
+            groups,
+            agents,
+            profiles,
+            assignments,
+        } = catalog;
         let mut versions_of: HashMap<ToolId, Vec<Arc<Version>>> = HashMap::new();
         for row in versions {
             versions_of.entry(row.tool).or_default().push(Arc::new(Version {
@@ -164,7 +181,14 @@ impl Snapshot {
             .map(|row| {
                 let mut versions = versions_of.remove(&row.id).unwrap_or_default();
                 versions.sort_by(|left, right| right.version.cmp(&left.version));
-                Arc::new(Tool { id: row.id, tenant: row.tenant, name: row.name, origin: row.origin, created_at: row.created_at, versions })
+                Arc::new(Tool {
+                    id: row.id,
+                    tenant: row.tenant,
+                    name: row.name,
+                    origin: row.origin,
+                    created_at: row.created_at,
+                    versions,
+                })
             })
             .collect();
         let mut overrides_of: HashMap<ToolId, Vec<Override>> = HashMap::new();
@@ -180,8 +204,22 @@ impl Snapshot {
                 TenantRegistry {
                     shared: Arc::clone(&shared),
                     tenant,
-                    agents: agents.iter().filter(|agent| agent.tenant == id).cloned().map(|agent| (agent.id, agent)).collect(),
-                    profiles: profiles.iter().filter(|(of, _)| *of == id).map(|(_, profile)| (profile.id, profile.clone())).collect(),
+                    workspaces: workspaces
+                        .iter()
+                        .filter(|(of, _)| *of == id)
+                        .map(|(_, workspace)| (workspace.id, workspace.clone()))
+                        .collect(),
+                    agents: agents
+                        .iter()
+                        .filter(|agent| agent.tenant == id)
+                        .cloned()
+                        .map(|agent| (agent.id, agent))
+                        .collect(),
+                    profiles: profiles
+                        .iter()
+                        .filter(|(of, _)| *of == id)
+                        .map(|(_, profile)| (profile.id, profile.clone()))
+                        .collect(),
                     assignments: assignments
                         .iter()
                         .filter(|assignment| assignment.tenant == id)
@@ -204,7 +242,10 @@ impl Snapshot {
     }
 
     pub fn tenant_by_slug(&self, slug: &str) -> Result<&Arc<TenantRegistry>, Fault> {
-        self.tenants.values().find(|registry| registry.tenant.slug.as_str() == slug).ok_or_else(|| Fault::not_found("tenant", slug))
+        self.tenants
+            .values()
+            .find(|registry| registry.tenant.slug.as_str() == slug)
+            .ok_or_else(|| Fault::not_found("tenant", slug))
     }
 }
 
@@ -219,6 +260,7 @@ struct Shared {
 
 pub struct TenantRegistry {
     pub tenant: Tenant,
+    pub workspaces: HashMap<WorkspaceId, Workspace>,
     pub agents: HashMap<AgentId, StoredAgent>,
     pub profiles: HashMap<ProfileId, StoredProfile>,
     pub assignments: HashMap<(AgentId, ToolId), Assignment>,
@@ -256,7 +298,11 @@ impl TenantRegistry {
             for layer in [TenantId::SYSTEM, own] {
                 for row in self.shared.aliases.iter().filter(|row| row.tenant == layer) {
                     let Some(target) = names.by_id.get(&row.tool) else { continue };
-                    let alias = AliasUse { name: row.name.clone(), remove_by: row.remove_by.clone(), visibility: row.visibility };
+                    let alias = AliasUse {
+                        name: row.name.clone(),
+                        remove_by: row.remove_by.clone(),
+                        visibility: row.visibility,
+                    };
                     names.aliases.insert(row.name.folded(), (target.clone(), alias));
                 }
             }

@@ -128,7 +128,7 @@ fn authored(
 /// UTF-8, within the limit, with line ends as Unix writes them.
 fn text(file: &[u8]) -> Result<String, Vec<Finding>> {
     if file.len() > FILE_BYTES_MAX {
-        let message = format!("the file has {} bytes, the limit is {FILE_BYTES_MAX} (256 KiB)", file.len());
+        let message = format!("the file is larger than the limit of {FILE_BYTES_MAX} bytes (256 KiB)");
         let fix = "shorten the text, or serve large data from a tool instead of writing it into the definition";
         return Err(vec![Finding::error("file.too-large", "", message, fix)]);
     }

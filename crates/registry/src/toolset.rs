@@ -16,7 +16,9 @@ use crate::snapshot::{ResolvedTool, Switch, TenantRegistry, TenantTool};
 /// Why a tool is in the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
-    Assigned { profile: Option<Slug> },
+    Assigned {
+        profile: Option<Slug>,
+    },
     Custom,
     Group(String),
     /// The agent's tool set is open, and the tool is user-facing.
@@ -116,7 +118,9 @@ impl<'a> View<'a> {
         if self.is_outside() && (definition.effective_visibility() == Visibility::Internal || old_name_hidden) {
             return Err(Outside::Internal);
         }
-        if let Some(permission) = definition.required_permission.as_ref().filter(|permission| !self.caller.may(permission)) {
+        if let Some(permission) =
+            definition.required_permission.as_ref().filter(|permission| !self.caller.may(permission))
+        {
             return Err(Outside::MissingPermission(permission.clone()));
         }
         let member = match self.agent {
@@ -179,7 +183,10 @@ impl<'a> View<'a> {
     }
 
     fn candidates(self) -> impl Iterator<Item = ResolvedTool> + use<'a> {
-        self.registry.tools().filter_map(|tool: &TenantTool| Some(tool.at(tool.tool.current()?, None))).filter(|tool| tool.state() != ToolState::Blocked)
+        self.registry
+            .tools()
+            .filter_map(|tool: &TenantTool| Some(tool.at(tool.tool.current()?, None)))
+            .filter(|tool| tool.state() != ToolState::Blocked)
     }
 
     /// Resolves what a caller wrote. Unknown, hidden and not permitted look alike; a blocked version is found, and
@@ -220,8 +227,10 @@ fn within(limits: &Limits, tool: &ResolvedTool) -> Result<(), Outside> {
 fn names_tool(list: &[String], tool: &ResolvedTool) -> bool {
     let (canonical, shown) = (tool.tool.name.folded(), tool.name.folded());
     list.iter().any(|entry| {
-        let (name, version) = entry.split_once('@').map_or((entry.as_str(), None), |(name, version)| (name, Some(version)));
+        let (name, version) =
+            entry.split_once('@').map_or((entry.as_str(), None), |(name, version)| (name, Some(version)));
         let folded = FoldedName::of(name);
-        (folded == canonical || folded == shown) && version.is_none_or(|version| version == tool.version.version.to_string())
+        (folded == canonical || folded == shown)
+            && version.is_none_or(|version| version == tool.version.version.to_string())
     })
 }

@@ -82,6 +82,15 @@ impl App {
         format!("{}/#sign-in={token}", self.base_url())
     }
 
+    /// Leaves in a restored database the trace that it is one.
+    pub async fn note_restored(&self, file: &str) -> Result<(), Fault> {
+        let caller = crate::auth::local_caller(self, crate::LocalCaller::this_process(), FIRST_TENANT)?;
+        let mut change = Change::new(caller.tenant);
+        change.audit(&self.entry(&caller, caller.tenant, "db.restore", file, serde_json::json!({})));
+        self.store.commit(change).await?;
+        Ok(())
+    }
+
     pub async fn close(&self) {
         if let Err(error) = self.store.clone().close().await {
             tracing::error!("closing the database: {error}");

@@ -60,7 +60,9 @@ async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
     let caller = match bearer(&request.headers) {
         Some(key) => match key_caller(app, key?).await? {
             Shown::Caller(caller) => caller,
-            Shown::OwnerOfTheFolder => return local_caller(app, LocalCaller::this_process(), wanted.unwrap_or(FIRST_TENANT)),
+            Shown::OwnerOfTheFolder => {
+                return local_caller(app, LocalCaller::this_process(), wanted.unwrap_or(FIRST_TENANT));
+            }
         },
         None => match session_cookie(app, &request.headers) {
             Some(token) => {

@@ -3,7 +3,8 @@
 use serde_json::json;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::{
-    AgentId, Caller, Fault, FaultKind, Id, KeyId, Permission, Permissions, Principal, Role, SessionId, Slug, TenantId, Timestamp,
+    AgentId, Caller, Fault, FaultKind, Id, KeyId, Permission, Permissions, Principal, Role, SessionId, Slug, TenantId,
+    Timestamp,
 };
 use toolgate_registry::commands::FIRST_WORKSPACE;
 use toolgate_store::Change;
@@ -118,19 +119,10 @@ impl App {
         caller.require(&Permission::MEMBERS_MANAGE)?;
         check_name(name)?;
         let workspace = Workspace { id: self.new_id(), slug, name: name.to_owned(), created_at: self.clock.now() };
-        let mut change = Change::new(caller.tenant);
+        let object = workspace.slug.as_str();
+        let mut change = self.registry.begin(caller, caller.tenant, "workspace.create", object, json!({"name": name}));
         change.insert_workspace(&workspace);
-        change.audit(&self.entry(
-            caller,
-            caller.tenant,
-            "workspace.create",
-            workspace.slug.as_str(),
-            json!({"name": name}),
-        ));
-        self.store
-            .commit(change)
-            .await
-            .map_err(|error| taken(error, "workspaces_slug", "workspace", workspace.slug.as_str()))?;
+        self.registry.finish(change).await.map_err(|fault| already(fault, "workspaces_slug", "workspace", object))?;
         Ok(workspace)
     }
 
@@ -142,7 +134,17 @@ impl App {
         require_grantable(caller, &roles)?;
         check_permissions(&permissions)?;
         let now = self.clock.now();
-        let user = User { id: self.new_id(), kind, name, email, roles, permissions, workspaces, disabled: false, created_at: now };
+        let user = User {
+            id: self.new_id(),
+            kind,
+            name,
+            email,
+            roles,
+            permissions,
+            workspaces,
+            disabled: false,
+            created_at: now,
+        };
         let mut change = Change::new(caller.tenant);
         let account = match (&user.kind, &user.email) {
             (UserKind::Service, _) => None,
@@ -183,7 +185,8 @@ impl App {
         // Nobody may take from, or lend to, somebody with more rights than their own.
         require_grantable(caller, &user.roles)?;
         let UserEdit { roles, permissions, workspaces, disabled } = edit;
-        let details = json!({"roles": roles, "permissions": permissions, "workspaces": workspaces, "disabled": disabled});
+        let details =
+            json!({"roles": roles, "permissions": permissions, "workspaces": workspaces, "disabled": disabled});
         let mut change = Change::new(caller.tenant);
         change.audit(&self.entry(caller, caller.tenant, "user.update", &user.name, details));
         if let Some(roles) = &roles {
@@ -517,8 +520,13 @@ fn check_email(email: Option<&str>) -> Result<(), Fault> {
 }
 
 fn taken(error: toolgate_store::Error, constraint: &str, what: &str, name: &str) -> Fault {
-    if error.is(constraint) {
+    already(error.into(), constraint, what, name)
+}
+
+/// Says in words that a name is taken, where the database's rule says so.
+fn already(fault: Fault, constraint: &str, what: &str, name: &str) -> Fault {
+    if fault.broken_rule() == Some(constraint) {
         return Fault::conflict(format!("there is a {what} `{name}` already"), "choose another name").at("/name");
     }
-    error.into()
+    fault
 }

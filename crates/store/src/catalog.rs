@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use crate::change::{Change, Expect, Outcome};
 use crate::error::Error;
-use crate::people::Tenant;
+use crate::people::{Tenant, Workspace};
 use crate::scope::Scope;
 use crate::{Row, Store, Value};
 
@@ -114,6 +114,7 @@ pub struct Assignment {
 pub struct Catalog {
     pub revision: i64,
     pub tenants: Vec<Tenant>,
+    pub workspaces: Vec<(TenantId, Workspace)>,
     pub tools: Vec<Tool>,
     pub versions: Vec<Version>,
     pub overrides: Vec<Override>,
@@ -147,6 +148,7 @@ impl Store {
         Ok(Catalog {
             revision,
             tenants: self.tenants().await?,
+            workspaces: self.all("SELECT tenant_id, id, slug, name, created_at FROM workspaces", workspace).await?,
             tools: self.all("SELECT tenant_id, id, name, origin, created_at FROM tools", tool).await?,
             versions: self
                 .all(
@@ -174,6 +176,11 @@ impl Store {
     async fn all<T>(&self, sql: &str, read: fn(&Row) -> Result<T, Error>) -> Result<Vec<T>, Error> {
         self.query(&ALL, sql, vec![]).await?.iter().map(read).collect()
     }
+}
+
+fn workspace(row: &Row) -> Result<(TenantId, Workspace), Error> {
+    let workspace = Workspace { id: row.get(1)?, slug: row.parse(2)?, name: row.get(3)?, created_at: row.get(4)? };
+    Ok((row.get(0)?, workspace))
 }
 
 fn tool(row: &Row) -> Result<Tool, Error> {

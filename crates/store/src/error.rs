@@ -85,7 +85,9 @@ impl From<Error> for Fault {
             Error::Unmet(fault) => fault,
             Error::Constraint(ref constraint) => {
                 let told = format!("the database's rule `{constraint}` does not allow this");
-                Self::conflict(told, "nothing was changed; see docs/database.md for the rule").with_log(&error)
+                Self::conflict(told, "nothing was changed; see docs/database.md for the rule")
+                    .by_rule(constraint.to_string())
+                    .with_log(&error)
             }
             Error::Open { message, remedy } => Self::new(FaultKind::Unavailable, message, remedy),
             Error::Newer { .. } => {

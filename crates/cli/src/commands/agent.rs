@@ -9,7 +9,7 @@ use crate::input;
 use crate::output::{Detail, Output, Paint, Table, clean, items_of, text_of};
 
 /// What the server adds to an agent; its author does not write it.
-const NOT_WRITTEN: [&str; 5] = ["id", "owner", "state", "revision", "tools"];
+const NOT_WRITTEN: [&str; 6] = ["id", "owner", "state", "revision", "tools", "effective_limits"];
 
 pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -125,7 +125,6 @@ fn show(agent: &Value, why: bool, paint: Paint) -> String {
     let title = text_of(agent, "title");
     let heading =
         if title.is_empty() { text_of(agent, "name") } else { format!("{} — {title}", text_of(agent, "name")) };
-    let limits = agent["limits"].as_object().filter(|limits| !limits.is_empty()).map(|_| agent["limits"].to_string());
     Detail::new(paint, &heading)
         .about(&text_of(agent, "description"))
         .field("Id", text_of(agent, "id"))
@@ -136,12 +135,20 @@ fn show(agent: &Value, why: bool, paint: Paint) -> String {
         .field("Tools", text_of(agent, "custom_tools"))
         .field("Skills", text_of(agent, "skills"))
         .field("Profile", text_of(agent, "profile"))
-        .field("Limits", limits.unwrap_or_default())
+        .field("Limits", limits(&agent["effective_limits"]))
         .field("Owner", text_of(agent, "owner"))
         .field("Workspace", text_of(agent, "workspace"))
         .section("Instructions", &clean(&text_of(agent, "instructions")))
         .section(if why { "Tools, in or out, and why" } else { "Tools" }, &tools(agent, why, paint))
         .end()
+}
+
+fn limits(limits: &Value) -> String {
+    let pairs = limits.as_object().into_iter().flatten().map(|(name, value)| match value {
+        Value::String(text) => format!("{name} {text}"),
+        other => format!("{name} {other}"),
+    });
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 fn tools(agent: &Value, why: bool, paint: Paint) -> String {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use toolgate_registry::Finding;
+use toolgate_registry::{Finding, Severity};
 
 use super::{counted_of, tool_view};
 use crate::client::Client;
@@ -94,7 +94,12 @@ fn show(file: &Path, registration: &Value, paint: Paint) -> String {
     };
     let mut lines = vec![paint.bold(&clean(&sentence)), tool_view::changes(&registration["difference"], paint)];
     let findings: Vec<Finding> = serde_json::from_value(registration["findings"].clone()).unwrap_or_default();
-    lines.extend(findings.iter().map(|finding| clean(&finding.show(&file.display().to_string()))));
+    let (notes, advice): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.severity == Severity::Note);
+    lines.extend(advice.iter().map(|finding| clean(&finding.show(&file.display().to_string()))));
+    if !notes.is_empty() {
+        let many = if notes.len() == 1 { "1 note".to_owned() } else { format!("{} notes", notes.len()) };
+        lines.push(paint.dim(&format!("{many}: see `toolgate tool test {}`", file.display())));
+    }
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
 }

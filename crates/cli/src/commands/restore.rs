@@ -53,6 +53,7 @@ pub async fn run(file: &Path, session: &Session) -> Done {
     })?;
     // Brings an older backup up to date.
     let app = App::open(config, &folder.path, code_tools(), Clock::System, Rng::System).await?;
+    app.note_restored(&file.display().to_string()).await?;
     app.close().await;
     drop(folder);
     let kept = kept.map(|kept| kept.display().to_string());

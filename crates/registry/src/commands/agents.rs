@@ -31,10 +31,12 @@ impl Registry {
         }
         self.check_references(registry, &spec)?;
         let profile = match &spec.profile {
-            Some(name) => Some(registry.profile(name.as_str()).ok_or_else(|| Fault::not_found("profile", name).at("/profile"))?.id),
+            Some(name) => Some(
+                registry.profile(name.as_str()).ok_or_else(|| Fault::not_found("profile", name).at("/profile"))?.id,
+            ),
             None => None,
         };
-        let workspace = self.workspace(caller, spec.workspace.as_ref(), existing.map(|agent| agent.workspace)).await?;
+        let workspace = workspace_of(registry, spec.workspace.as_ref(), existing.map(|agent| agent.workspace))?;
         let agent = StoredAgent {
             tenant: caller.tenant,
             id: existing.map_or_else(|| self.new_id(), |agent| agent.id),
@@ -87,20 +89,34 @@ impl Registry {
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let stored = registry.profile(name).ok_or_else(|| Fault::not_found("profile", name))?;
-        let of_agent = registry.agents.values().find(|agent| agent.profile == Some(stored.id)).map(|agent| agent.spec.name.to_string());
+        let of_agent = registry
+            .agents
+            .values()
+            .find(|agent| agent.profile == Some(stored.id))
+            .map(|agent| agent.spec.name.to_string());
         let of_assignment = || {
             let row = registry.assignments.values().find(|row| row.profile == Some(stored.id))?;
             registry.agents.get(&row.agent).map(|agent| agent.spec.name.to_string())
         };
         if let Some(agent) = of_agent.or_else(of_assignment) {
-            return Err(Fault::conflict(format!("the profile `{name}` is used by agent `{agent}`"), "take it away there first"));
+            return Err(Fault::conflict(
+                format!("the profile `{name}` is used by agent `{agent}`"),
+                "take it away there first",
+            ));
         }
-        let mut change = self.begin(caller, caller.tenant, "profile.delete", stored.profile.name.as_str(), no_details());
+        let mut change =
+            self.begin(caller, caller.tenant, "profile.delete", stored.profile.name.as_str(), no_details());
         change.delete_profile(stored.id);
         self.finish(change).await
     }
 
-    pub async fn assign(&self, caller: &Caller, agent: &str, tool: &ToolName, profile: Option<&str>) -> Result<i64, Fault> {
+    pub async fn assign(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        tool: &ToolName,
+        profile: Option<&str>,
+    ) -> Result<i64, Fault> {
         caller.require(&Permission::TOOLS_ASSIGN)?;
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
@@ -132,7 +148,13 @@ impl Registry {
         if !assigned {
             return Err(Fault::not_found("assignment", format!("{} of {}", tool.tool.name, agent.spec.name)));
         }
-        let mut change = self.begin(caller, caller.tenant, "tool.revoke", tool.tool.name.as_str(), json!({"agent": agent.spec.name}));
+        let mut change = self.begin(
+            caller,
+            caller.tenant,
+            "tool.revoke",
+            tool.tool.name.as_str(),
+            json!({"agent": agent.spec.name}),
+        );
         change.delete_assignment(agent.id, tool.tool.id);
         self.finish(change).await
     }
@@ -155,23 +177,15 @@ impl Registry {
 
     async fn is_member(&self, caller: &Caller, user: UserId, workspace: WorkspaceId) -> Result<bool, Fault> {
         let Some(user) = self.store().user(caller.tenant, &user.to_string()).await? else { return Ok(false) };
-        let workspaces = self.store().workspaces(caller.tenant).await?;
-        Ok(workspaces.iter().any(|known| known.id == workspace && user.workspaces.contains(&known.slug)))
-    }
-
-    async fn workspace(&self, caller: &Caller, wanted: Option<&Slug>, current: Option<WorkspaceId>) -> Result<WorkspaceId, Fault> {
-        let workspaces = self.store().workspaces(caller.tenant).await?;
-        let named = |slug: &str| workspaces.iter().find(|workspace| workspace.slug.as_str() == slug).map(|workspace| workspace.id);
-        match (wanted, current) {
-            (Some(slug), _) => named(slug.as_str()).ok_or_else(|| Fault::not_found("workspace", slug).at("/workspace")),
-            (None, Some(current)) => Ok(current),
-            (None, None) => named(FIRST_WORKSPACE).or_else(|| workspaces.first().map(|first| first.id)).ok_or_else(|| Fault::not_found("workspace", FIRST_WORKSPACE)),
-        }
+        let snapshot = self.snapshot();
+        let workspace = snapshot.tenant(caller.tenant)?.workspaces.get(&workspace);
+        Ok(workspace.is_some_and(|workspace| user.workspaces.contains(&workspace.slug)))
     }
 
     fn require_tools(&self, registry: &TenantRegistry, names: &[String], member: &str) -> Result<(), Fault> {
         let today = self.now().day();
-        let unknown = |entry: &&String| entry.parse().ok().and_then(|reference| registry.resolve(&reference, &today)).is_none();
+        let unknown =
+            |entry: &&String| entry.parse().ok().and_then(|reference| registry.resolve(&reference, &today)).is_none();
         match names.iter().enumerate().find(|(_, entry)| unknown(entry)) {
             Some((index, entry)) => Err(Fault::not_found("tool", entry).at(format!("/{member}/{index}"))),
             None => Ok(()),
@@ -187,9 +201,31 @@ impl Registry {
             }
         }
         if spec.version != 1 {
-            return Err(Fault::invalid(format!("agent files of version {} are not known", spec.version), "write `version: 1`").at("/version"));
+            return Err(Fault::invalid(
+                format!("agent files of version {} are not known", spec.version),
+                "write `version: 1`",
+            )
+            .at("/version"));
         }
         Ok(())
+    }
+}
+
+/// The workspace that was named; else where the agent is; else the first there is.
+fn workspace_of(
+    registry: &TenantRegistry,
+    wanted: Option<&Slug>,
+    current: Option<WorkspaceId>,
+) -> Result<WorkspaceId, Fault> {
+    let named = |slug: &str| {
+        registry.workspaces.values().find(|workspace| workspace.slug.as_str() == slug).map(|found| found.id)
+    };
+    match (wanted, current) {
+        (Some(slug), _) => named(slug.as_str()).ok_or_else(|| Fault::not_found("workspace", slug).at("/workspace")),
+        (None, Some(current)) => Ok(current),
+        (None, None) => named(FIRST_WORKSPACE)
+            .or_else(|| registry.workspaces.keys().min().copied())
+            .ok_or_else(|| Fault::not_found("workspace", FIRST_WORKSPACE)),
     }
 }
 
@@ -219,7 +255,7 @@ pub fn shown(agent: &StoredAgent, registry: &TenantRegistry) -> Agent {
         title,
         description,
         owner: agent.owner,
-        workspace: agent.workspace,
+        workspace: registry.workspaces.get(&agent.workspace).map(|workspace| workspace.slug.clone()),
         model,
         model_params,
         instructions,
@@ -228,7 +264,8 @@ pub fn shown(agent: &StoredAgent, registry: &TenantRegistry) -> Agent {
         custom_tools,
         skills,
         profile,
-        limits: limits.effective(),
+        effective_limits: limits.effective(),
+        limits,
         state: agent.state,
         revision: agent.revision,
     }
@@ -243,16 +280,25 @@ fn check_amounts(profile: &Profile) -> Result<(), Fault> {
     for (field, amount) in amounts {
         if let Some(amount) = amount {
             let (whole, fraction) = amount.split_once('.').unwrap_or((amount, "0"));
-            let digits = |text: &str| !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+            let digits =
+                |text: &str| !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
             if !digits(whole) || !digits(fraction) {
-                return Err(Fault::invalid(format!("`{amount}` is not an amount"), "write a decimal number as a string, as in \"0.25\"").at(format!("/{field}")));
+                return Err(Fault::invalid(
+                    format!("`{amount}` is not an amount"),
+                    "write a decimal number as a string, as in \"0.25\"",
+                )
+                .at(format!("/{field}")));
             }
         }
     }
     if let Some(limit) = profile.rate_limit
         && (limit.count == 0 || limit.per_s == 0)
     {
-        return Err(Fault::invalid("a rate of zero lets nothing through", "give a count and a number of seconds of at least 1").at("/rate_limit"));
+        return Err(Fault::invalid(
+            "a rate of zero lets nothing through",
+            "give a count and a number of seconds of at least 1",
+        )
+        .at("/rate_limit"));
     }
     Ok(())
 }

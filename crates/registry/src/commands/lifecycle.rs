@@ -18,7 +18,13 @@ pub enum Reach {
 }
 
 impl Registry {
-    pub async fn set_enabled(&self, caller: &Caller, name: &ToolName, enabled: bool, reach: Reach) -> Result<i64, Fault> {
+    pub async fn set_enabled(
+        &self,
+        caller: &Caller,
+        name: &ToolName,
+        enabled: bool,
+        reach: Reach,
+    ) -> Result<i64, Fault> {
         let tenant = match reach {
             Reach::ThisTenant => {
                 caller.require(&Permission::TOOLS_OVERRIDE)?;
@@ -38,10 +44,21 @@ impl Registry {
     }
 
     /// Sets the state of one version, or of all when the reference names none.
-    pub async fn set_lifecycle(&self, caller: &Caller, reference: &ToolRef, lifecycle: &Lifecycle) -> Result<i64, Fault> {
+    pub async fn set_lifecycle(
+        &self,
+        caller: &Caller,
+        reference: &ToolRef,
+        lifecycle: &Lifecycle,
+    ) -> Result<i64, Fault> {
         let snapshot = self.snapshot();
         let tool = self.manageable(&snapshot, caller, &reference.name)?;
-        require_ownership(caller, tool, &Permission::TOOLS_TENANT_UPDATE, "changing a shared tool's state", "switch it off for your tenant with `toolgate tool disable`")?;
+        require_ownership(
+            caller,
+            tool,
+            &Permission::TOOLS_TENANT_UPDATE,
+            "changing a shared tool's state",
+            "switch it off for your tenant with `toolgate tool disable`",
+        )?;
         check_lifecycle(lifecycle)?;
         let versions: Vec<_> = match &reference.version {
             Some(wanted) => vec![tool.tool.version(wanted).ok_or_else(|| Fault::not_found("tool", reference))?],
@@ -76,9 +93,16 @@ impl Registry {
         patch.check(&version.definition)?;
         if let Some(wanted) = &patch.name {
             let today = self.now().day();
-            let taken = snapshot.tenant(caller.tenant)?.find(wanted, &today).is_some_and(|(found, _)| found.tool.id != tool.tool.id);
+            let taken = snapshot
+                .tenant(caller.tenant)?
+                .find(wanted, &today)
+                .is_some_and(|(found, _)| found.tool.id != tool.tool.id);
             if taken {
-                return Err(Fault::conflict(format!("the name `{wanted}` is taken, or looks like one that is"), "choose another name").at("/name"));
+                return Err(Fault::conflict(
+                    format!("the name `{wanted}` is taken, or looks like one that is"),
+                    "choose another name",
+                )
+                .at("/name"));
             }
         }
         let value = serde_json::to_value(patch).unwrap_or_default();
@@ -99,7 +123,13 @@ impl Registry {
                 "switch it off with `toolgate tool disable`",
             ));
         }
-        require_ownership(caller, tool, &Permission::TOOLS_TENANT_DELETE, "deleting a shared tool", "switch it off for your tenant with `toolgate tool disable`")?;
+        require_ownership(
+            caller,
+            tool,
+            &Permission::TOOLS_TENANT_DELETE,
+            "deleting a shared tool",
+            "switch it off for your tenant with `toolgate tool disable`",
+        )?;
         let agents: Vec<_> = registry
             .assignments
             .values()
@@ -108,16 +138,28 @@ impl Registry {
             .map(|agent| agent.spec.name.to_string())
             .collect();
         if !agents.is_empty() {
-            return Err(in_use(&tool.tool.name, &format!("assigned to {}", agents.join(", ")), "revoke the assignments first with `toolgate tool revoke`"));
+            return Err(in_use(
+                &tool.tool.name,
+                &format!("assigned to {}", agents.join(", ")),
+                "revoke the assignments first with `toolgate tool revoke`",
+            ));
         }
         if let Some(user) = registry.tools().find(|other| other.uses(&tool.tool.name)) {
-            return Err(in_use(&tool.tool.name, &format!("a step of `{}`", user.tool.name), "change or delete that composition first"));
+            return Err(in_use(
+                &tool.tool.name,
+                &format!("a step of `{}`", user.tool.name),
+                "change or delete that composition first",
+            ));
         }
         let mut change = self.begin(caller, tool.tool.tenant, "tool.delete", tool.tool.name.as_str(), no_details());
         change.delete_tool(tool.tool.id);
         self.finish(change).await.map_err(|fault| {
-            if fault.logged().is_some_and(|logged| logged.contains("foreign_key") || logged.contains("calls")) {
-                in_use(&tool.tool.name, "named by recorded calls", "block it with `toolgate tool block`, or let retention remove the calls first")
+            if fault.broken_rule() == Some("foreign_key") {
+                in_use(
+                    &tool.tool.name,
+                    "named by recorded calls",
+                    "block it with `toolgate tool block`, or let retention remove the calls first",
+                )
             } else {
                 fault
             }
@@ -125,11 +167,17 @@ impl Registry {
     }
 
     /// A tool the caller may administer, whatever its state.
-    pub(super) fn manageable<'s>(&self, snapshot: &'s crate::Snapshot, caller: &Caller, name: &ToolName) -> Result<&'s TenantTool, Fault> {
+    pub(super) fn manageable<'s>(
+        &self,
+        snapshot: &'s crate::Snapshot,
+        caller: &Caller,
+        name: &ToolName,
+    ) -> Result<&'s TenantTool, Fault> {
         caller.require(&Permission::TOOLS_READ)?;
         let registry = snapshot.tenant(caller.tenant)?;
         let found = registry.find(name, &self.now().day()).map(|(tool, _)| tool);
-        let elsewhere = |tool: &&TenantTool| tool.switch != crate::snapshot::Switch::OtherTenants || caller.is_operator();
+        let elsewhere =
+            |tool: &&TenantTool| tool.switch != crate::snapshot::Switch::OtherTenants || caller.is_operator();
         found.filter(elsewhere).ok_or_else(|| Fault::not_found("tool", name))
     }
 }
@@ -138,16 +186,25 @@ impl TenantTool {
     /// Whether a version of this tool has the other as a step.
     fn uses(&self, other: &ToolName) -> bool {
         self.tool.versions.iter().any(|version| match &version.definition.runner {
-            toolgate_contracts::Runner::Composition(composition) => {
-                composition.steps.iter().any(|step| step.tool.split('@').next().is_some_and(|name| toolgate_contracts::FoldedName::of(name) == other.folded()))
-            }
+            toolgate_contracts::Runner::Composition(composition) => composition.steps.iter().any(|step| {
+                step.tool
+                    .split('@')
+                    .next()
+                    .is_some_and(|name| toolgate_contracts::FoldedName::of(name) == other.folded())
+            }),
             _ => false,
         })
     }
 }
 
 /// A tenant's own tool by its right, a shared one only by the operator.
-fn require_ownership(caller: &Caller, tool: &TenantTool, right: &Permission, what: &str, instead: &str) -> Result<(), Fault> {
+fn require_ownership(
+    caller: &Caller,
+    tool: &TenantTool,
+    right: &Permission,
+    what: &str,
+    instead: &str,
+) -> Result<(), Fault> {
     if tool.tool.tenant == caller.tenant {
         return caller.require(right);
     }

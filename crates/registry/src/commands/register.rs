@@ -84,12 +84,16 @@ impl Registry {
         let existing = self.own_tool(&snapshot, caller, &definition)?;
         require_right(caller, &definition, existing.is_some())?;
         let mut findings = self.judge(&snapshot, caller.tenant, &definition, lint::check)?;
-        let mut refusals = self.judge(&snapshot, caller.tenant, &definition, |definition, context| lint::refusals(definition, context.known))?;
+        let mut refusals = self.judge(&snapshot, caller.tenant, &definition, |definition, context| {
+            lint::refusals(definition, context.known)
+        })?;
         if !refusals.is_empty() {
             lines.locate(&mut refusals);
             return Err(refused(refusals));
         }
         findings.extend(notes);
+        // What fails `tool test` and still may be registered is advice here.
+        findings.iter_mut().for_each(|finding| finding.severity = finding.severity.max(Severity::Warning));
         lines.locate(&mut findings);
         let mut plan = plan(&definition, existing, findings)?;
         if plan.action == RegistrationAction::Unchanged || !apply {
@@ -102,7 +106,10 @@ impl Registry {
         let mut change = self.begin(caller, caller.tenant, "tool.register", definition.name.as_str(), details);
         let tool = existing.map(|tool| tool.tool.id);
         let by = caller.principal.to_string();
-        self.publish(&mut change, Publication { tool, origin: Origin::Tenant, definition, version, source: submitted.source(), by: &by });
+        self.publish(
+            &mut change,
+            Publication { tool, origin: Origin::Tenant, definition, version, source: submitted.source(), by: &by },
+        );
         plan.revision = Some(self.finish(change).await?);
         plan.applied = true;
         Ok(plan)
@@ -146,11 +153,16 @@ impl Registry {
             let existing = snapshot.tenant(TenantId::SYSTEM)?.find(&definition.name, "").map(|(tool, _)| tool);
             match existing.and_then(|tool| tool.tool.version(&version)) {
                 Some(known) if known.definition_digest == definition.definition_digest() => {}
-                Some(_) => tracing::error!(tool = %definition.name, %version, "changed without a new version; the published definition stays"),
+                Some(_) => {
+                    tracing::error!(tool = %definition.name, %version, "changed without a new version; the published definition stays")
+                }
                 None => {
                     let source = String::from_utf8(text.to_vec()).ok();
                     let tool = existing.map(|tool| tool.tool.id);
-                    self.publish(&mut change, Publication { tool, origin: Origin::Code, definition, version, source, by: "system" });
+                    self.publish(
+                        &mut change,
+                        Publication { tool, origin: Origin::Code, definition, version, source, by: "system" },
+                    );
                 }
             }
         }
@@ -168,7 +180,10 @@ impl Registry {
         let guarded = Guarded::from(&definition);
         let id = tool.unwrap_or_else(|| self.new_id());
         if tool.is_none() {
-            change.insert_tool(&catalog::Tool { tenant: change.tenant(), id, name: definition.name.clone(), origin, created_at: at }, guarded);
+            change.insert_tool(
+                &catalog::Tool { tenant: change.tenant(), id, name: definition.name.clone(), origin, created_at: at },
+                guarded,
+            );
         } else {
             change.guard_tool(id, guarded);
         }
@@ -199,10 +214,20 @@ impl Registry {
     }
 
     /// The caller's own tool of that name; a shared one of the same name is in the way.
-    fn own_tool<'s>(&self, snapshot: &'s Snapshot, caller: &Caller, definition: &Definition) -> Result<Option<&'s TenantTool>, Fault> {
+    fn own_tool<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        caller: &Caller,
+        definition: &Definition,
+    ) -> Result<Option<&'s TenantTool>, Fault> {
         let today = self.now().day();
-        let Some((tool, alias)) = snapshot.tenant(caller.tenant)?.find(&definition.name, &today) else { return Ok(None) };
-        let same = alias.is_none() && tool.tool.tenant == caller.tenant && tool.tool.origin != Origin::Code && tool.tool.name == definition.name;
+        let Some((tool, alias)) = snapshot.tenant(caller.tenant)?.find(&definition.name, &today) else {
+            return Ok(None);
+        };
+        let same = alias.is_none()
+            && tool.tool.tenant == caller.tenant
+            && tool.tool.origin != Origin::Code
+            && tool.tool.name == definition.name;
         if same {
             return Ok(Some(tool));
         }
@@ -324,7 +349,11 @@ fn plan(definition: &Definition, existing: Option<&TenantTool>, findings: Vec<Fi
 fn refused(findings: Vec<Finding>) -> Fault {
     let count = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     let first = findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
-    let told = if count > 1 { format!("the definition has {count} errors; the first: {first}") } else { format!("the definition is refused: {first}") };
+    let told = if count > 1 {
+        format!("the definition has {count} errors; the first: {first}")
+    } else {
+        format!("the definition is refused: {first}")
+    };
     let pointer = findings.first().map(|finding| finding.pointer.clone()).unwrap_or_default();
     let remedy = findings.first().map(|finding| finding.fix.clone()).unwrap_or_default();
     Fault::invalid(told, remedy).at(pointer).with_details(json!({"reason": "schema", "findings": findings}))

@@ -178,10 +178,15 @@ fn schemas() {
 #[test]
 fn only_what_others_defined_may_keep_its_output_to_itself() {
     let names = BTreeSet::new();
-    for (origin, severity) in [(Origin::Code, Severity::Error), (Origin::Tenant, Severity::Error), (Origin::Upstream, Severity::Warning)] {
+    for (origin, severity) in
+        [(Origin::Code, Severity::Error), (Origin::Tenant, Severity::Error), (Origin::Upstream, Severity::Warning)]
+    {
         let context = Context { origin, names: &names, today: None, known: None };
         let found = check(&patched("/output_schema", Value::Null), &context);
-        assert!(found.iter().any(|finding| finding.code == "output.missing" && finding.severity == severity), "{origin}");
+        assert!(
+            found.iter().any(|finding| finding.code == "output.missing" && finding.severity == severity),
+            "{origin}"
+        );
     }
 }
 

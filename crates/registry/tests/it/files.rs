@@ -149,10 +149,7 @@ fn large_files_are_refused_before_they_are_read() {
     let huge = vec![b'['; 50 * 1024 * 1024];
     let finding = parse(&huge).expect_err("refused").remove(0);
     assert_eq!(finding.code, "file.too-large");
-    assert!(
-        finding.message.contains("52428800") && finding.message.contains(&FILE_BYTES_MAX.to_string()),
-        "{finding:?}"
-    );
+    assert!(finding.message.contains(&FILE_BYTES_MAX.to_string()), "{finding:?}");
     assert_eq!(parse_json(&huge).expect_err("refused")[0].code, "file.unreadable");
 }
 

@@ -102,21 +102,37 @@ async fn without_rights_the_set_is_empty() {
 async fn a_tool_s_own_permission_is_given_by_word_and_by_nothing_else() {
     every_world(async |world| {
         world.register(&As::Owner, tool("paidRecord", json!({"required_permission": "records.paid"}))).await.ok();
-        assert!(world.names(&As::Owner, "").await.contains(&"paidRecord".to_owned()), "the owner of the folder has them all");
+        assert!(
+            world.names(&As::Owner, "").await.contains(&"paidRecord".to_owned()),
+            "the owner of the folder has them all"
+        );
         let admin = world.user("default", "ada", &["admin"]).await;
         world.get(&admin, "/api/v1/tools/paidRecord").await.refused(404);
         let edit = async |body| world.send(&admin, "PATCH", "/api/v1/users/ada", body).await;
         edit(json!({"permissions": ["tenants.manage"]})).await.refused(400);
         edit(json!({"permissions": ["records.paid"]})).await.ok();
         world.get(&admin, "/api/v1/tools/paidRecord").await.refused(404);
-        let made = world.send(&admin, "POST", "/api/v1/keys", json!({"name": "paid", "scopes": ["tools:execute", "records.paid"]})).await;
+        let made = world
+            .send(&admin, "POST", "/api/v1/keys", json!({"name": "paid", "scopes": ["tools:execute", "records.paid"]}))
+            .await;
         made.refused(403);
-        let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "paid", "owner": "ada", "scopes": ["tools:execute", "records.paid"]})).await.ok();
+        let made = world
+            .send(
+                &As::Owner,
+                "POST",
+                "/api/v1/keys",
+                json!({"name": "paid", "owner": "ada", "scopes": ["tools:execute", "records.paid"]}),
+            )
+            .await
+            .ok();
         let paid = As::Key(made["secret"].as_str().unwrap().to_owned());
         world.get(&paid, "/api/v1/tools/paidRecord").await.ok();
         edit(json!({"permissions": []})).await.ok();
         world.get(&paid, "/api/v1/tools/paidRecord").await.refused(404);
-        world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "own", "scopes": ["folder:owner"]})).await.refused(400);
+        world
+            .send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "own", "scopes": ["folder:owner"]}))
+            .await
+            .refused(400);
     })
     .await;
 }

@@ -93,7 +93,7 @@ async fn profiles_limits_and_freezing_only_take_away() {
         put("/api/v1/agents/bob/state", json!({"state": "active"})).await.ok();
         let shown = world.get(&As::Owner, "/api/v1/agents/bob").await.ok();
         assert_eq!(
-            (shown["limits"]["max_iterations"].as_i64(), shown["limits"]["max_tool_calls"].as_i64()),
+            (shown["effective_limits"]["max_iterations"].as_i64(), shown["effective_limits"]["max_tool_calls"].as_i64()),
             (Some(10), Some(25))
         );
         assert_eq!(shown["revision"], 4);
@@ -158,10 +158,13 @@ async fn a_profile_denies_a_tool_in_whatever_spelling() {
     every_world(async |world| {
         let put = async |path: &str, body| world.send(&As::Owner, "PUT", path, body).await;
         put("/api/v1/tools/echo/override", json!({"name": "parrot"})).await.ok();
-        put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["Append-Note", "WAIT", "parrot"]})).await.ok();
+        put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["Append-Note", "WAIT", "parrot"]}))
+            .await
+            .ok();
         world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bob", "profile": "quiet"})).await.ok();
         assert_eq!(world.names(&As::Owner, "agent=bob").await, ["calculator", "now"]);
-        let misspelt = put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["wiat"]})).await.refused(404);
+        let misspelt =
+            put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["wiat"]})).await.refused(404);
         assert_eq!(misspelt["pointer"], "/deny_tools/0");
     })
     .await;
