@@ -93,7 +93,9 @@ impl Registry {
         }
         findings.extend(notes);
         // What fails `tool test` and still may be registered is advice here.
-        findings.iter_mut().for_each(|finding| finding.severity = finding.severity.max(Severity::Warning));
+        for finding in &mut findings {
+            finding.severity = finding.severity.max(Severity::Warning);
+        }
         lines.locate(&mut findings);
         let mut plan = plan(&definition, existing, findings)?;
         if plan.action == RegistrationAction::Unchanged || !apply {
@@ -154,7 +156,7 @@ impl Registry {
             match existing.and_then(|tool| tool.tool.version(&version)) {
                 Some(known) if known.definition_digest == definition.definition_digest() => {}
                 Some(_) => {
-                    tracing::error!(tool = %definition.name, %version, "changed without a new version; the published definition stays")
+                    tracing::error!(tool = %definition.name, %version, "changed without a new version; the published definition stays");
                 }
                 None => {
                     let source = String::from_utf8(text.to_vec()).ok();

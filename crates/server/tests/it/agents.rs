@@ -93,7 +93,10 @@ async fn profiles_limits_and_freezing_only_take_away() {
         put("/api/v1/agents/bob/state", json!({"state": "active"})).await.ok();
         let shown = world.get(&As::Owner, "/api/v1/agents/bob").await.ok();
         assert_eq!(
-            (shown["effective_limits"]["max_iterations"].as_i64(), shown["effective_limits"]["max_tool_calls"].as_i64()),
+            (
+                shown["effective_limits"]["max_iterations"].as_i64(),
+                shown["effective_limits"]["max_tool_calls"].as_i64()
+            ),
             (Some(10), Some(25))
         );
         assert_eq!(shown["revision"], 4);
