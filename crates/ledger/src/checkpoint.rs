@@ -237,3 +237,35 @@ impl Head {
         self.note.unverified_text()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signer() -> Signer {
+        Signer::from_seed("example.com/log".parse().unwrap(), &[1; 32])
+    }
+
+    #[test]
+    fn a_key_speaks_for_its_own_log_alone() {
+        // What our signer refuses to sign, signed nevertheless.
+        let text = "example.com/other\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n";
+        let note = Note::new(text.into(), signer().sign(text)).unwrap();
+        let trust = Trust::new("example.com/log".parse().unwrap(), [signer().verifier().clone()]);
+        let (expected, found) = (trust.origin().clone(), "example.com/other".parse().unwrap());
+        assert_eq!(trust.accept(note), Err(Broken::Origin { expected, found }));
+    }
+
+    #[test]
+    fn an_impossible_tree_is_not_signed() {
+        #[track_caller]
+        fn check(size: u64, root: Digest, signed: bool) {
+            let checkpoint = Checkpoint { origin: "example.com/log".parse().unwrap(), size, root };
+            assert_eq!(checkpoint.sign(Before::Nothing, &signer()).is_ok(), signed);
+        }
+        check(0, empty_root(), true);
+        check(0, Digest::of(b"other"), false);
+        check(SIZE_MAX, Digest::of(b"other"), true);
+        check(SIZE_MAX + 1, Digest::of(b"other"), false);
+    }
+}

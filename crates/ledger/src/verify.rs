@@ -103,6 +103,9 @@ impl Walk {
         let mut walk =
             Self { frontier, start, kept, contradicted: None, confirmed: start, checkpoints: 0, newest: None };
         walk.compare_kept();
+        if walk.contradicted.is_some() {
+            walk.confirmed = 0;
+        }
         walk
     }
 

@@ -2,15 +2,13 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use sha2::{Digest as _, Sha256};
-use toolgate_contracts::{Digest, Fault, LeafId, TenantId, Timestamp, json};
+use toolgate_contracts::{Fault, LeafId, TenantId, Timestamp, json};
+use toolgate_ledger::leaf_hash;
 
 use crate::change::{Change, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store};
-
-pub const ENTRY_BYTES_MAX: usize = 65_535;
 
 /// One entry of a tenant's log. Payloads never enter it: `details` holds names, numbers and digests.
 #[derive(Clone, Debug, Serialize)]
@@ -35,14 +33,6 @@ impl Entry {
         value["v"] = 1.into();
         json::canonical(&value)
     }
-}
-
-/// RFC 6962: a leaf is hashed with a zero byte before it, so that it can never pass for a node.
-pub fn leaf_hash(entry: &str) -> Digest {
-    let mut hash = Sha256::new();
-    hash.update([0]);
-    hash.update(entry.as_bytes());
-    Digest::from_bytes(hash.finalize().into())
 }
 
 impl Change {

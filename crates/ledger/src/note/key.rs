@@ -283,4 +283,28 @@ mod tests {
         let weak = VerifierKey::new("weak".parse().unwrap(), Kind::Log, VerifyingKey::from_bytes(&point).unwrap());
         assert_eq!(weak.to_string().parse::<VerifierKey>(), Err(Error::VerifierKey));
     }
+
+    #[test]
+    fn two_keys_under_one_id_are_refused() {
+        let [one, two] = [7, 8].map(|seed| Signer::from_seed("example.com/log".parse().unwrap(), &[seed; 32]));
+        let note = super::super::Note::new("text\n".into(), one.sign("text\n")).unwrap();
+        let mut known = vec![two.verifier().clone(), one.verifier().clone()];
+        assert!(note.open(&known).is_ok());
+        // Made by trying about 2^32 keys; here we only say so.
+        known[0].id = known[1].id;
+        let id = known[1].id;
+        assert_eq!(note.open(&known), Err(Error::Ambiguous { name: one.verifier().name().clone(), id }));
+    }
+
+    #[test]
+    fn a_time_beyond_the_format_is_refused() {
+        let witness = Cosigner::from_seed("example.com/witness".parse().unwrap(), &[7; 32]);
+        let at = |seconds: u64| {
+            let signature = witness.0.key.sign(cosigned("text\n", seconds).as_bytes()).to_bytes();
+            witness.verifier().verify("text\n", &[seconds.to_be_bytes().as_slice(), &signature].concat())
+        };
+        assert_eq!(at(SECONDS_MAX), Ok(Some(SECONDS_MAX)));
+        assert!(at(SECONDS_MAX + 1).is_err());
+        assert!(witness.verifier().verify("text\n", &[0; 7]).is_err());
+    }
 }

@@ -48,8 +48,11 @@ fn a_verification_goes_on_where_one_ended() {
     let order = Broken::CheckpointOrder { before: 6, size: 4 };
     assert_eq!(rest(&start, &log.notes, None).unwrap_err(), order, "an old checkpoint cannot be compared any more");
     assert_eq!(rest(&start, &log.notes[1..], Some(kept)).unwrap_err(), order);
+    assert_eq!(rest(&start, &log.notes[1..], Some(log.at(6))).unwrap().confirmed(), 7);
     let other = Nodes::of((10..16).map(|index| leaf_hash(text(index))));
     assert_eq!(rest(&other.frontier, &log.notes[1..], None).unwrap_err(), Broken::Changed { after: 6, size: 7 });
+    let behind = rest(&other.frontier, &[], Some(log.at(6)));
+    assert_eq!(behind.unwrap_err(), Broken::Changed { after: 0, size: 6 }, "what was kept lies behind");
 }
 
 /// Test 21: a flipped bit, a swapped, dropped or duplicated entry verifies.
