@@ -1,0 +1,54 @@
+//! What may be forgotten, by command and with a trace: a person's payloads, and calls past their time.
+
+use serde_json::json;
+use toolgate_contracts::{Caller, Fault, Permission, Principal};
+use toolgate_store::Change;
+
+use crate::app::App;
+
+impl App {
+    /// Erases what a person sent and got; the trace says that it was done, and to how many calls.
+    pub async fn erase_person(&self, caller: &Caller, name: &str, apply: bool) -> Result<i64, Fault> {
+        caller.require(&Permission::DATA_RETENTION)?;
+        let user = self.store.user(caller.tenant, name).await?.ok_or_else(|| Fault::not_found("user", name))?;
+        let person = Principal::User(user.id);
+        let count = self.store.count_calls_of(caller.tenant, person).await?;
+        if apply {
+            let mut change = Change::new(caller.tenant);
+            change.erase_payloads_of(person);
+            change.audit(&self.entry(
+                caller,
+                caller.tenant,
+                "person.erase",
+                &person.to_string(),
+                json!({"calls": count}),
+            ));
+            self.store.commit(change).await?;
+        }
+        Ok(count)
+    }
+
+    /// Deletes finished calls that began more than `days` ago; the log keeps a tombstone.
+    pub async fn retain(&self, caller: &Caller, days: u32, apply: bool) -> Result<i64, Fault> {
+        caller.require(&Permission::DATA_RETENTION)?;
+        let before = self.clock.now().plus_seconds(-i64::from(days) * 86_400);
+        let mut count = self.store.count_calls_before(caller.tenant, before).await?;
+        if apply {
+            let announced = json!({"before": before, "calls": count});
+            let mut change = Change::new(caller.tenant);
+            change.audit(&self.entry(caller, caller.tenant, "retention.delete", "calls", announced));
+            self.store.commit(change).await?;
+            count = 0;
+            loop {
+                let mut batch = Change::new(caller.tenant);
+                batch.forget_calls_before(before);
+                let deleted = self.store.commit(batch).await?.changed.first().copied().unwrap_or(0);
+                count += i64::try_from(deleted).unwrap_or(0);
+                if deleted == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(count)
+    }
+}
