@@ -3,12 +3,13 @@
 
 mod commits;
 mod lists;
+mod registry;
 mod report;
 mod search;
 
 use report::Report;
 
-const NAMES: [&str; 3] = ["search", "commits", "lists"];
+const NAMES: [&str; 4] = ["search", "registry", "commits", "lists"];
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,6 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut report = Report::new(name);
         match name {
             "search" => search::run(&mut report),
+            "registry" => registry::run(&mut report).await?,
             "commits" => commits::run(&mut report).await?,
             _ => lists::run(&mut report).await?,
         }
