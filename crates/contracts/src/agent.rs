@@ -207,7 +207,7 @@ impl TryFrom<bool> for OnlyTrue {
     type Error = &'static str;
 
     fn try_from(value: bool) -> Result<Self, Self::Error> {
-        if value { Ok(Self) } else { Err("a profile may only tighten: write `true` or leave it out") }
+        if value { Ok(Self) } else { Err("this may only tighten: write `true` or leave it out") }
     }
 }
 

@@ -95,9 +95,13 @@ impl Caller {
         if self.may(permission) {
             return Ok(());
         }
+        let who = match self.credential {
+            Credential::ApiKey(_) => "this key",
+            Credential::BrowserSession(_) | Credential::LocalFolder => &self.display_name,
+        };
         Err(Fault::new(
             FaultKind::Forbidden,
-            format!("this needs the permission `{permission}`, which {} does not have", self.display_name),
+            format!("this needs the permission `{permission}`, which {who} does not have"),
             "ask an administrator for a role that has it, or use a key with that scope",
         ))
     }

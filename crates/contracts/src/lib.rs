@@ -15,6 +15,7 @@ pub mod name;
 pub mod page;
 pub mod permission;
 pub mod runner;
+pub mod sql;
 
 pub use agent::{Agent, AgentState, Limits, Profile, RateLimit, Toolset};
 pub use caller::{Caller, Principal, Source};

@@ -291,21 +291,7 @@ impl Runner {
 }
 
 fn statement_floor(statement: &str) -> EgressClass {
-    let first: String = statement.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
-    // A `WITH` may hide a data-modifying statement, so only plain reads are taken for reads.
-    if first.eq_ignore_ascii_case("select") && !mentions_writing(statement) {
-        EgressClass::ReadOnly
-    } else {
-        EgressClass::Write
-    }
-}
-
-fn mentions_writing(statement: &str) -> bool {
-    let writing =
-        ["insert", "update", "delete", "merge", "into", "call", "copy", "lock", "truncate", "nextval", "setval"];
-    statement
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .any(|word| writing.iter().any(|verb| word.eq_ignore_ascii_case(verb)))
+    if crate::sql::only_reads(statement) { EgressClass::ReadOnly } else { EgressClass::Write }
 }
 
 fn host_is_template(url: &str) -> bool {

@@ -76,9 +76,13 @@ impl Tool {
         self.versions.iter().find(|version| version.version == *wanted)
     }
 
-    /// The highest version there is, which the next one must exceed.
     pub fn newest(&self) -> Option<&Arc<Version>> {
         self.versions.first()
+    }
+
+    /// The highest version that is no pre-release, which the next one must exceed; else the highest there is.
+    pub fn newest_released(&self) -> Option<&Arc<Version>> {
+        self.versions.iter().find(|version| version.version.pre.is_empty()).or_else(|| self.newest())
     }
 }
 
@@ -100,7 +104,7 @@ pub struct TenantTool {
     /// Canonical, or what the tenant renamed it to.
     pub name: ToolName,
     pub switch: Switch,
-    pub patch: Patch,
+    pub patch: Arc<Patch>,
 }
 
 /// A tool at one version, with the tenant's override applied: what runs, what is listed, what a grant binds.
@@ -114,6 +118,7 @@ pub struct ResolvedTool {
     pub behaviour_digest: Digest,
     pub switch: Switch,
     pub overridden: bool,
+    pub patch: Arc<Patch>,
     /// Set when it was asked for under an old name.
     pub alias: Option<AliasUse>,
 }
@@ -328,7 +333,7 @@ impl TenantRegistry {
         let enabled = said().find_map(|row| row.enabled);
         let patch = said().fold(Patch::default(), |patch, row| patch.and(Patch::read(&row.patch)));
         let name = patch.name.clone().unwrap_or_else(|| tool.name.clone());
-        TenantTool { tool: Arc::clone(tool), name, switch: switch_of(tool, enabled, &self.tenant), patch }
+        TenantTool { tool: Arc::clone(tool), name, switch: switch_of(tool, enabled, &self.tenant), patch: Arc::new(patch) }
     }
 
     /// Every tool the tenant could have, switched on or not, in the order of names.
@@ -448,6 +453,7 @@ impl TenantTool {
             behaviour_digest,
             switch: self.switch,
             overridden,
+            patch: Arc::clone(&self.patch),
             alias,
         }
     }

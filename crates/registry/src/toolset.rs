@@ -43,6 +43,8 @@ pub enum Outside {
     NotEnabledInRun,
     AboveCeiling(SideEffects),
     Frozen,
+    /// Every version is blocked: it is refused whoever calls.
+    Blocked,
 }
 
 pub type Standing = Result<Member, Outside>;
@@ -75,6 +77,7 @@ impl fmt::Display for Outside {
             Self::NotEnabledInRun => f.write_str("not in enabled_tools"),
             Self::AboveCeiling(ceiling) => write!(f, "above the side-effect ceiling {ceiling}"),
             Self::Frozen => f.write_str("the agent is frozen"),
+            Self::Blocked => f.write_str("blocked: never runs (toolgate tool activate)"),
         }
     }
 }
@@ -169,24 +172,18 @@ impl<'a> View<'a> {
 
     /// The set, in the order of names: what a call would not refuse for rights. Blocked versions are refused for certain.
     pub fn tools(&self) -> impl Iterator<Item = (ResolvedTool, Member)> + use<'a> {
-        let view = *self;
-        view.candidates().filter_map(move |tool| view.standing(&tool).ok().map(|member| (tool, member)))
+        self.explain().filter_map(|(tool, standing)| standing.ok().map(|member| (tool, member)))
     }
 
     /// Every tool of the tenant with its standing, for `agent show --tools --why`.
     pub fn explain(&self) -> impl Iterator<Item = (ResolvedTool, Standing)> + use<'a> {
         let view = *self;
-        view.candidates().map(move |tool| {
-            let standing = view.standing(&tool);
+        let current = view.registry.tools().filter_map(|tool: &TenantTool| Some(tool.at(tool.tool.current()?, None)));
+        current.map(move |tool| {
+            let blocked = tool.state() == ToolState::Blocked;
+            let standing = view.standing(&tool).and_then(|member| if blocked { Err(Outside::Blocked) } else { Ok(member) });
             (tool, standing)
         })
-    }
-
-    fn candidates(self) -> impl Iterator<Item = ResolvedTool> + use<'a> {
-        self.registry
-            .tools()
-            .filter_map(|tool: &TenantTool| Some(tool.at(tool.tool.current()?, None)))
-            .filter(|tool| tool.state() != ToolState::Blocked)
     }
 
     /// Resolves what a caller wrote. Unknown, hidden and not permitted look alike; a blocked version is found, and

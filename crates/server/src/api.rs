@@ -2,6 +2,7 @@
 
 mod agents;
 mod keys;
+mod paging;
 mod people;
 mod profiles;
 mod search;
@@ -34,6 +35,7 @@ pub fn router(app: &App) -> Router {
     router
         .route("/openapi.json", axum::routing::get(move || std::future::ready(axum::Json(document.clone()))))
         .route("/api/{*rest}", axum::routing::any(no_route))
+        .method_not_allowed_fallback(no_route)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(app.clone())
 }

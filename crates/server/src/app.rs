@@ -8,7 +8,7 @@ use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
 use toolgate_registry::commands::{Builtins, CodeTool, FIRST_WORKSPACE, Registry};
 use toolgate_registry::groups::SEEDED_GROUPS;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
-use toolgate_store::{Change, Configured, Options, Store};
+use toolgate_store::{Change, Configured, Kind, Options, Store};
 
 use crate::config::Config;
 
@@ -98,11 +98,32 @@ impl App {
     }
 }
 
+/// A note in the folder that its database is elsewhere, so that a command without `database` does not begin an empty one.
+const ELSEWHERE: &str = "database-is-elsewhere";
+
 pub async fn open_store(config: &Config, data: &Path) -> Result<Store, Fault> {
+    let note = data.join(ELSEWHERE);
+    if config.get("database").is_empty()
+        && let Ok(url) = std::fs::read_to_string(&note)
+    {
+        return Err(Fault::new(
+            toolgate_contracts::FaultKind::Conflict,
+            format!("the database of {} is elsewhere: {}", data.display(), url.trim()),
+            format!(
+                "set TOOLGATE_DATABASE, or `database` in toolgate.yaml there; to begin with SQLite, remove {}",
+                note.display()
+            ),
+        ));
+    }
     let mut options = Options::new(config.database_url(data));
     options.durability = if config.get("durability") == "power" { Configured::Power } else { Configured::Auto };
     options.connections = config.number("database_connections") as usize;
-    Ok(Store::open(options).await?)
+    let store = Store::open(options).await?;
+    if store.kind() == Kind::Postgres {
+        let url = crate::config::without_password(config.get("database"));
+        std::fs::write(&note, url).map_err(|error| Fault::internal(format!("{}: {error}", note.display())))?;
+    }
+    Ok(store)
 }
 
 /// The system tenant, a first tenant with a workspace and an administrator. Two replicas may both try; one does it.

@@ -45,7 +45,13 @@ enum Shown {
 pub async fn identify(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let caller = caller_of(&app, &parts).await?;
-    if let Some(revision) = header_text(&parts.headers, REVISION_HEADER).and_then(|text| text.parse().ok()) {
+    if let Some(promised) = header_text(&parts.headers, REVISION_HEADER) {
+        let revision = promised.parse().map_err(|_| {
+            Fault::invalid(
+                format!("the header {REVISION_HEADER} is no number"),
+                "send back what a change answered, or leave it out",
+            )
+        })?;
         app.registry.at_least(revision).await?;
     }
     parts.extensions.insert(caller);

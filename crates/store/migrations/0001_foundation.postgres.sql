@@ -109,7 +109,7 @@ BEGIN
                         uuid_floor(month::timestamp AT TIME ZONE 'UTC'),
                         uuid_floor((month + interval '1 month')::timestamp AT TIME ZONE 'UTC'));
                 EXCEPTION WHEN check_violation THEN
-                    NULL;
+                    RAISE WARNING 'rows of % are in the default partition of %, so it gets none of its own', to_char(month, 'YYYY-MM'), parent;
                 END;
             END IF;
         END LOOP;
@@ -155,7 +155,10 @@ BEGIN
             NULL;
         END;
     END IF;
-    EXECUTE format('GRANT toolgate_app TO %I', current_user);
+    -- Who is a member already needs no right to grant it.
+    IF NOT pg_has_role(current_user, 'toolgate_app', 'MEMBER') THEN
+        EXECUTE format('GRANT toolgate_app TO %I', current_user);
+    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO toolgate_app', current_schema());
 
     FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',

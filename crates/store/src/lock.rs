@@ -61,7 +61,14 @@ impl DataLock {
                     lock.publish(&Map::new())?;
                     return Ok(lock);
                 }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(TRY_AGAIN),
+                Err(TryLockError::WouldBlock) => {
+                    // Whoever published where to find it holds the folder for long; waiting would only delay the caller.
+                    let held = read(&file);
+                    if held.info.keys().any(|member| member != "pid") {
+                        return Err(LockError::Held(held));
+                    }
+                    std::thread::sleep(TRY_AGAIN);
+                }
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
         }

@@ -142,8 +142,18 @@ impl Change {
         self
     }
 
-    /// A disabled user's sessions and keys stop at once: they are looked up with the user.
+    /// A disabled user's sessions and keys end for good: whoever is enabled again starts anew.
     pub fn set_disabled(&mut self, user: UserId, at: Option<Timestamp>) -> &mut Self {
+        if let Some(at) = at {
+            self.then(
+                "UPDATE browser_sessions SET revoked_at = $3 WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL",
+                [user.into(), at.into()],
+            );
+            self.then(
+                "UPDATE api_keys SET revoked_at = $3 WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL",
+                [user.into(), at.into()],
+            );
+        }
         self.then("UPDATE users SET disabled_at = $3 WHERE tenant_id = $1 AND id = $2", [user.into(), at.into()])
     }
 }

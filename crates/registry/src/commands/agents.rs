@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
-use toolgate_contracts::{Agent, AgentState, Caller, Fault, Permission, Profile, Slug, ToolName, UserId, WorkspaceId};
+use toolgate_contracts::definition::EgressClass;
+use toolgate_contracts::{
+    Agent, AgentState, Caller, Fault, FaultKind, Permission, Profile, Slug, ToolName, ToolRef, UserId, WorkspaceId,
+};
 use toolgate_store::catalog::{Assignment, StoredAgent};
 
 use super::{Registry, no_details};
@@ -30,6 +33,7 @@ impl Registry {
             self.require_management(caller, existing).await?;
         }
         self.check_references(registry, &spec)?;
+        self.require_right_to_tools(caller, registry, &spec, existing)?;
         let profile = match &spec.profile {
             Some(name) => Some(
                 registry.profile(name.as_str()).ok_or_else(|| Fault::not_found("profile", name).at("/profile"))?.id,
@@ -37,6 +41,7 @@ impl Registry {
             None => None,
         };
         let workspace = workspace_of(registry, spec.workspace.as_ref(), existing.map(|agent| agent.workspace))?;
+        self.require_membership(caller, workspace, existing.map(|agent| agent.workspace)).await?;
         let agent = StoredAgent {
             tenant: caller.tenant,
             id: existing.map_or_else(|| self.new_id(), |agent| agent.id),
@@ -190,6 +195,46 @@ impl Registry {
             Some((index, entry)) => Err(Fault::not_found("tool", entry).at(format!("/{member}/{index}"))),
             None => Ok(()),
         }
+    }
+
+    /// An open tool set holds no `write`; naming one in the agent's file is assigning it.
+    fn require_right_to_tools(
+        &self,
+        caller: &Caller,
+        registry: &TenantRegistry,
+        spec: &AgentSpec,
+        existing: Option<&StoredAgent>,
+    ) -> Result<(), Fault> {
+        let today = self.now().day();
+        let had = |name: &String| existing.is_some_and(|agent| agent.spec.custom_tools.contains(name));
+        let had_group = |group: &String| existing.is_some_and(|agent| agent.spec.tool_groups.contains(group));
+        let writes = |tool: &crate::snapshot::Tool| tool.current().is_some_and(|version| version.definition.class() == EgressClass::Write);
+        let custom = spec.custom_tools.iter().filter(|name| !had(name)).any(|name| {
+            let found = name.parse::<ToolRef>().ok().and_then(|reference| registry.find(&reference.name, &today));
+            found.is_some_and(|(tool, _)| writes(&tool.tool))
+        });
+        let grouped = spec.tool_groups.iter().filter(|group| !had_group(group)).any(|group| {
+            registry.tools().any(|tool| registry.group_has(group, &tool.tool) && writes(&tool.tool))
+        });
+        if custom || grouped { caller.require(&Permission::TOOLS_ASSIGN) } else { Ok(()) }
+    }
+
+    /// An agent is put only where its author belongs.
+    async fn require_membership(&self, caller: &Caller, workspace: WorkspaceId, current: Option<WorkspaceId>) -> Result<(), Fault> {
+        let free = caller.may(&Permission::MEMBERS_MANAGE) || current == Some(workspace);
+        let member = match caller.user() {
+            Some(user) if !free => self.is_member(caller, user, workspace).await?,
+            _ => free,
+        };
+        if member {
+            return Ok(());
+        }
+        Err(Fault::new(
+            FaultKind::Forbidden,
+            "you are no member of that workspace",
+            "name a workspace of yours with `workspace`, or ask an administrator to add you",
+        )
+        .at("/workspace"))
     }
 
     fn check_references(&self, registry: &TenantRegistry, spec: &AgentSpec) -> Result<(), Fault> {

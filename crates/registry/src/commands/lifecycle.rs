@@ -1,13 +1,15 @@
 //! Switching tools on and off, deprecating, blocking, overriding and deleting them.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use toolgate_contracts::definition::{Origin, ToolState};
-use toolgate_contracts::{Caller, Fault, Permission, TenantId, ToolName, ToolRef};
-use toolgate_store::catalog::Lifecycle;
+use toolgate_contracts::{Caller, Fault, FoldedName, Permission, Runner, TenantId, ToolName, ToolRef};
+use toolgate_store::catalog::{Lifecycle, StoredAgent};
 
 use super::{Registry, no_details, operator_only};
 use crate::patch::Patch;
-use crate::snapshot::TenantTool;
+use crate::snapshot::{Tool, TenantTool, Version};
 
 /// For whom a switch is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl Registry {
         caller: &Caller,
         reference: &ToolRef,
         lifecycle: &Lifecycle,
-    ) -> Result<i64, Fault> {
+    ) -> Result<(Vec<String>, i64), Fault> {
         let snapshot = self.snapshot();
         let tool = self.manageable(&snapshot, caller, &reference.name)?;
         require_ownership(
@@ -62,7 +64,7 @@ impl Registry {
         check_lifecycle(lifecycle)?;
         let versions: Vec<_> = match &reference.version {
             Some(wanted) => vec![tool.tool.version(wanted).ok_or_else(|| Fault::not_found("tool", reference))?],
-            None => tool.tool.versions.iter().collect(),
+            None => whole_tool(&tool.tool, lifecycle.state),
         };
         let action = match lifecycle.state {
             ToolState::Active => "tool.activate",
@@ -75,7 +77,7 @@ impl Registry {
         for version in versions {
             change.set_lifecycle(version.id, lifecycle);
         }
-        self.finish(change).await
+        Ok((names, self.finish(change).await?))
     }
 
     /// Replaces the tenant's override of a shared tool; an empty patch clears it.
@@ -117,6 +119,12 @@ impl Registry {
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let tool = self.manageable(&snapshot, caller, name)?;
+        if tool.tool.name.folded() != name.folded() {
+            return Err(Fault::conflict(
+                format!("`{name}` is another name of `{}`", tool.tool.name),
+                "name the tool itself to delete it",
+            ));
+        }
         if tool.tool.origin == Origin::Code {
             return Err(Fault::conflict(
                 format!("`{}` is part of Toolgate and cannot be deleted", tool.tool.name),
@@ -143,6 +151,11 @@ impl Registry {
                 &format!("assigned to {}", agents.join(", ")),
                 "revoke the assignments first with `toolgate tool revoke`",
             ));
+        }
+        let named = |agent: &&StoredAgent| agent.spec.custom_tools.iter().any(|name| names_it(name, &tool.tool.name));
+        if let Some(agent) = registry.agents.values().find(named) {
+            let by = format!("in `custom_tools` of agent `{}`", agent.spec.name);
+            return Err(in_use(&tool.tool.name, &by, "take it out there first"));
         }
         if let Some(user) = registry.tools().find(|other| other.uses(&tool.tool.name)) {
             return Err(in_use(
@@ -173,7 +186,9 @@ impl Registry {
         caller: &Caller,
         name: &ToolName,
     ) -> Result<&'s TenantTool, Fault> {
-        caller.require(&Permission::TOOLS_READ)?;
+        if !caller.is_operator() {
+            caller.require(&Permission::TOOLS_READ)?;
+        }
         let registry = snapshot.tenant(caller.tenant)?;
         let found = registry.find(name, &self.now().day()).map(|(tool, _)| tool);
         let elsewhere =
@@ -186,15 +201,15 @@ impl TenantTool {
     /// Whether a version of this tool has the other as a step.
     fn uses(&self, other: &ToolName) -> bool {
         self.tool.versions.iter().any(|version| match &version.definition.runner {
-            toolgate_contracts::Runner::Composition(composition) => composition.steps.iter().any(|step| {
-                step.tool
-                    .split('@')
-                    .next()
-                    .is_some_and(|name| toolgate_contracts::FoldedName::of(name) == other.folded())
-            }),
+            Runner::Composition(composition) => composition.steps.iter().any(|step| names_it(&step.tool, other)),
             _ => false,
         })
     }
+}
+
+/// Whether `name` or `name@version` is this tool, in whatever spelling.
+fn names_it(reference: &str, tool: &ToolName) -> bool {
+    reference.split('@').next().is_some_and(|name| FoldedName::of(name) == tool.folded())
 }
 
 /// A tenant's own tool by its right, a shared one only by the operator.
@@ -209,6 +224,14 @@ fn require_ownership(
         return caller.require(right);
     }
     if caller.is_operator() { Ok(()) } else { Err(operator_only(what, instead)) }
+}
+
+/// Which versions an act on the whole tool is about. Activating leaves a version alone that was blocked by itself.
+fn whole_tool(tool: &Tool, state: ToolState) -> Vec<&Arc<Version>> {
+    let blocked = |version: &&Arc<Version>| version.lifecycle.state == ToolState::Blocked;
+    let some_are_not = !tool.versions.iter().all(|version| blocked(&version));
+    let spared = |version: &&Arc<Version>| state == ToolState::Active && some_are_not && blocked(version);
+    tool.versions.iter().filter(|version| !spared(version)).collect()
 }
 
 fn in_use(name: &ToolName, by: &str, remedy: &str) -> Fault {

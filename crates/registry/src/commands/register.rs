@@ -83,6 +83,7 @@ impl Registry {
         let snapshot = self.snapshot();
         let existing = self.own_tool(&snapshot, caller, &definition)?;
         require_right(caller, &definition, existing.is_some())?;
+        require_place(caller, &definition)?;
         let mut findings = self.judge(&snapshot, caller.tenant, &definition, lint::check)?;
         let mut refusals = self.judge(&snapshot, caller.tenant, &definition, |definition, context| {
             lint::refusals(definition, context.known)
@@ -297,8 +298,24 @@ fn require_right(caller: &Caller, definition: &Definition, exists: bool) -> Resu
     }
 }
 
+/// Who else may have a tool is a question only of shared ones.
+fn require_place(caller: &Caller, definition: &Definition) -> Result<(), Fault> {
+    let member = match definition {
+        _ if caller.tenant == TenantId::SYSTEM => return Ok(()),
+        Definition { tenants, .. } if !tenants.is_empty() => "tenants",
+        Definition { opt_in: true, .. } => "opt_in",
+        _ => return Ok(()),
+    };
+    Err(Fault::invalid(
+        format!("`{member}` is for shared tools, and a tool registered here belongs to this tenant alone"),
+        "leave it out; the operator registers shared tools with `--tenant system`",
+    )
+    .at(format!("/{member}")))
+}
+
 fn plan(definition: &Definition, existing: Option<&TenantTool>, findings: Vec<Finding>) -> Result<Registration, Fault> {
-    let newest = existing.and_then(|tool| tool.tool.newest());
+    // A pre-release counts only for those who name it: it does not hold up the released line.
+    let newest = existing.and_then(|tool| tool.tool.newest_released());
     let Some(newest) = newest else {
         let version = definition.version.clone().unwrap_or(semver::Version::new(1, 0, 0));
         return Ok(Registration {
@@ -315,11 +332,13 @@ fn plan(definition: &Definition, existing: Option<&TenantTool>, findings: Vec<Fi
     let difference = diff::compare(&newest.definition, definition);
     let unchanged = newest.definition_digest == definition.definition_digest();
     let counted = diff::next_version(&newest.version, difference.class);
+    let published = |wanted: &semver::Version| existing.is_some_and(|tool| tool.tool.version(wanted).is_some());
     let version = match &definition.version {
         _ if unchanged => newest.version.clone(),
+        None if published(&counted) => diff::next_version(&counted, difference.class),
         None => counted,
-        Some(wanted) if *wanted > newest.version => wanted.clone(),
-        Some(wanted) if *wanted == newest.version => {
+        Some(wanted) if *wanted > newest.version && !published(wanted) => wanted.clone(),
+        Some(wanted) if *wanted == newest.version || published(wanted) => {
             return Err(Fault::conflict(
                 format!("`{}@{wanted}` is published and cannot change", definition.name),
                 format!("leave `version` out, or write `{counted}`"),

@@ -7,24 +7,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::agent::AgentSpec;
 use toolgate_contracts::definition::EgressClass;
-use toolgate_contracts::{Agent, AgentState, Caller, Fault, Page, Permission, Slug, Timestamp, ToolId, ToolName};
+use toolgate_contracts::{
+    Agent, AgentState, Caller, Fault, Page, Permission, Slug, Timestamp, ToolId, ToolName, ToolRef,
+};
 use toolgate_registry::commands::{AgentDraft, shown};
 use toolgate_registry::toolset::View;
+use toolgate_store::cursor::ListOf;
 use utoipa::{IntoParams, ToSchema};
+
+use super::paging::{PageQuery, page_of};
 
 use crate::app::App;
 use crate::extract::{Body, By, Changed, Query};
 use crate::problem::Problem;
 
 /// Agents in the order of names.
-#[utoipa::path(get, path = "/api/v1/agents", tag = "agents", responses((status = 200, body = Page<Agent>)))]
-pub async fn list(State(app): State<App>, By(caller): By) -> Result<Json<Page<Agent>>, Problem> {
+#[utoipa::path(get, path = "/api/v1/agents", tag = "agents", params(PageQuery), responses((status = 200, body = Page<Agent>)))]
+pub async fn list(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<Agent>>, Problem> {
     caller.require(&Permission::AGENTS_READ)?;
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
-    let mut agents: Vec<_> = registry.agents.values().map(|agent| shown(agent, registry)).collect();
-    agents.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(Json(Page::whole(agents)))
+    let agents = registry.agents.values().map(|agent| shown(agent, registry)).collect();
+    let list = ListOf { tenant: caller.tenant, list: "agents", filter: "" };
+    Ok(Json(page_of(agents, |agent: &Agent| agent.name.to_string(), &list, query.cursor.as_deref(), query.limit)?))
 }
 
 /// Creates an agent.
@@ -184,7 +193,8 @@ fn tool_named(app: &App, caller: &Caller, text: &str) -> Result<ToolName, Fault>
             .tool_by_id(id)
             .map(|tool| tool.tool.name.clone())
             .ok_or_else(unknown),
-        Err(_) => text.parse().map_err(|_| unknown()),
+        // A version is accepted and means the tool: an assignment is to all of them.
+        Err(_) => text.parse::<ToolRef>().map(|reference| reference.name).map_err(|_| unknown()),
     }
 }
 
@@ -193,6 +203,8 @@ fn tool_named(app: &App, caller: &Caller, text: &str) -> Result<ToolName, Fault>
 #[into_params(parameter_in = Query)]
 pub struct AssignmentQuery {
     agent: Option<String>,
+    cursor: Option<String>,
+    limit: Option<u32>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -219,7 +231,7 @@ pub async fn assignments(
         Some(name) => Some(registry.agent(name).ok_or_else(|| Fault::not_found("agent", name))?.id),
         None => None,
     };
-    let mut rows: Vec<_> = registry
+    let rows = registry
         .assignments
         .values()
         .filter(|row| wanted.is_none_or(|agent| row.agent == agent))
@@ -237,6 +249,8 @@ pub async fn assignments(
             })
         })
         .collect();
-    rows.sort_by(|left, right| (&left.agent, &left.tool).cmp(&(&right.agent, &right.tool)));
-    Ok(Json(Page::whole(rows)))
+    let filter = format!("{wanted:?}");
+    let list = ListOf { tenant: caller.tenant, list: "assignments", filter: &filter };
+    let by_agent_and_tool = |row: &AssignmentView| format!("{} {}", row.agent, row.tool);
+    Ok(Json(page_of(rows, by_agent_and_tool, &list, query.cursor.as_deref(), query.limit)?))
 }

@@ -6,28 +6,20 @@ use serde::{Deserialize, Serialize};
 use toolgate_contracts::{KeyId, Page, Permission};
 use toolgate_store::credentials::ApiKey;
 use toolgate_store::cursor::ListOf;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-use super::tools::page_limit;
+use super::paging::{PageQuery, page_limit};
 use crate::app::App;
 use crate::extract::{Body, By, Query};
 use crate::identity::NewKey;
 use crate::problem::Problem;
 
-#[derive(Deserialize, Default, IntoParams)]
-#[serde(deny_unknown_fields, default)]
-#[into_params(parameter_in = Query)]
-pub struct KeysQuery {
-    cursor: Option<String>,
-    limit: Option<u32>,
-}
-
 /// One's own keys, or all with `keys.all`; newest first.
-#[utoipa::path(get, path = "/api/v1/keys", tag = "keys", params(KeysQuery), responses((status = 200, body = Page<ApiKey>)))]
+#[utoipa::path(get, path = "/api/v1/keys", tag = "keys", params(PageQuery), responses((status = 200, body = Page<ApiKey>)))]
 pub async fn list(
     State(app): State<App>,
     By(caller): By,
-    Query(query): Query<KeysQuery>,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
     let all = caller.may(&Permission::KEYS_ALL);
     if !all {

@@ -7,25 +7,26 @@ use serde_json::{Value, json};
 use toolgate_contracts::{Fault, Page, Permission, Permissions, Role, Slug, Timestamp};
 use toolgate_store::cursor::ListOf;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-use super::tools::page_limit;
+use super::paging::{PageQuery, page_limit, page_of};
 use crate::app::App;
 use crate::extract::{Body, By, Changed, Query};
 use crate::identity::{NewUser, UserEdit};
 use crate::problem::Problem;
 
 /// All tenants for the operator, one's own for everyone else.
-#[utoipa::path(get, path = "/api/v1/tenants", tag = "tenants", responses((status = 200, body = Page<Tenant>)))]
-pub async fn list_tenants(State(app): State<App>, By(caller): By) -> Result<Json<Page<Tenant>>, Problem> {
+#[utoipa::path(get, path = "/api/v1/tenants", tag = "tenants", params(PageQuery), responses((status = 200, body = Page<Tenant>)))]
+pub async fn list_tenants(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<Tenant>>, Problem> {
     let snapshot = app.registry.snapshot();
-    let mut tenants: Vec<_> = snapshot
-        .tenants()
-        .map(|registry| registry.tenant.clone())
-        .filter(|tenant| caller.is_operator() || tenant.id == caller.tenant)
-        .collect();
-    tenants.sort_by(|left, right| left.slug.cmp(&right.slug));
-    Ok(Json(Page::whole(tenants)))
+    let seen = |tenant: &Tenant| caller.is_operator() || tenant.id == caller.tenant;
+    let tenants = snapshot.tenants().map(|registry| registry.tenant.clone()).filter(seen).collect();
+    let list = ListOf { tenant: caller.tenant, list: "tenants", filter: "" };
+    Ok(Json(page_of(tenants, |tenant| tenant.slug.to_string(), &list, query.cursor.as_deref(), query.limit)?))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -71,10 +72,16 @@ pub async fn edit_tenant(
     Ok(Changed(snapshot.tenant(caller.tenant)?.tenant.clone(), revision))
 }
 
-#[utoipa::path(get, path = "/api/v1/workspaces", tag = "users", responses((status = 200, body = Page<Workspace>)))]
-pub async fn list_workspaces(State(app): State<App>, By(caller): By) -> Result<Json<Page<Workspace>>, Problem> {
+#[utoipa::path(get, path = "/api/v1/workspaces", tag = "users", params(PageQuery), responses((status = 200, body = Page<Workspace>)))]
+pub async fn list_workspaces(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<Workspace>>, Problem> {
     caller.require(&Permission::AGENTS_READ)?;
-    Ok(Json(Page::whole(app.store.workspaces(caller.tenant).await?)))
+    let workspaces = app.store.workspaces(caller.tenant).await?;
+    let list = ListOf { tenant: caller.tenant, list: "workspaces", filter: "" };
+    Ok(Json(page_of(workspaces, |workspace| workspace.slug.to_string(), &list, query.cursor.as_deref(), query.limit)?))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -94,20 +101,12 @@ pub async fn create_workspace(
     Ok(Json(app.create_workspace(&caller, request.slug, &name).await?))
 }
 
-#[derive(Deserialize, Default, IntoParams)]
-#[serde(deny_unknown_fields, default)]
-#[into_params(parameter_in = Query)]
-pub struct UsersQuery {
-    cursor: Option<String>,
-    limit: Option<u32>,
-}
-
 /// Users in the order of names.
-#[utoipa::path(get, path = "/api/v1/users", tag = "users", params(UsersQuery), responses((status = 200, body = Page<User>)))]
+#[utoipa::path(get, path = "/api/v1/users", tag = "users", params(PageQuery), responses((status = 200, body = Page<User>)))]
 pub async fn list_users(
     State(app): State<App>,
     By(caller): By,
-    Query(query): Query<UsersQuery>,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<User>>, Problem> {
     caller.require(&Permission::MEMBERS_MANAGE)?;
     let limit = page_limit(query.limit)?;

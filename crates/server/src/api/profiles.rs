@@ -5,18 +5,25 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 use toolgate_contracts::agent::StoredProfile;
 use toolgate_contracts::{Fault, Page, Permission, Profile};
+use toolgate_store::cursor::ListOf;
 
+use super::paging::{PageQuery, page_of};
 use crate::app::App;
-use crate::extract::{Body, By, Changed};
+use crate::extract::{Body, By, Changed, Query};
 use crate::problem::Problem;
 
-#[utoipa::path(get, path = "/api/v1/profiles", tag = "profiles", responses((status = 200, body = Page<StoredProfile>)))]
-pub async fn list(State(app): State<App>, By(caller): By) -> Result<Json<Page<StoredProfile>>, Problem> {
+#[utoipa::path(get, path = "/api/v1/profiles", tag = "profiles", params(PageQuery), responses((status = 200, body = Page<StoredProfile>)))]
+pub async fn list(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<StoredProfile>>, Problem> {
     caller.require(&Permission::AGENTS_READ)?;
     let snapshot = app.registry.snapshot();
-    let mut profiles: Vec<_> = snapshot.tenant(caller.tenant)?.profiles.values().cloned().collect();
-    profiles.sort_by(|left, right| left.profile.name.cmp(&right.profile.name));
-    Ok(Json(Page::whole(profiles)))
+    let profiles = snapshot.tenant(caller.tenant)?.profiles.values().cloned().collect();
+    let list = ListOf { tenant: caller.tenant, list: "profiles", filter: "" };
+    let by_name = |stored: &StoredProfile| stored.profile.name.to_string();
+    Ok(Json(page_of(profiles, by_name, &list, query.cursor.as_deref(), query.limit)?))
 }
 
 #[utoipa::path(post, path = "/api/v1/profiles", tag = "profiles", request_body = Profile, responses((status = 200, body = StoredProfile), (status = 409)))]

@@ -11,6 +11,7 @@ use toolgate_registry::search::Kind;
 use toolgate_registry::toolset::View;
 use utoipa::{IntoParams, ToSchema};
 
+use super::paging::NoQuery;
 use crate::app::App;
 use crate::extract::{By, Query};
 use crate::problem::Problem;
@@ -112,7 +113,11 @@ pub struct Category {
 
 /// The categories with the number of tools the caller has in each.
 #[utoipa::path(get, path = "/api/v1/categories", tag = "search", responses((status = 200, body = Page<Category>)))]
-pub async fn categories(State(app): State<App>, By(caller): By) -> Result<Json<Page<Category>>, Problem> {
+pub async fn categories(
+    State(app): State<App>,
+    By(caller): By,
+    Query(NoQuery {}): Query<NoQuery>,
+) -> Result<Json<Page<Category>>, Problem> {
     caller.require(&Permission::TOOLS_READ)?;
     let snapshot = app.registry.snapshot();
     let today = app.registry.now().day();

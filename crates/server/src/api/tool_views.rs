@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType, Visibility};
-use toolgate_contracts::{Digest, Timestamp, ToolId};
+use toolgate_contracts::{Digest, TenantId, Timestamp, ToolId};
 use toolgate_registry::snapshot::{ResolvedTool, Switch, Version};
 use utoipa::ToSchema;
 
@@ -90,6 +90,35 @@ impl From<&Version> for VersionSummary {
     }
 }
 
+/// What the members of a definition mean that nobody wrote.
+const UNSET: &[(&str, &str)] = &[
+    ("aggregate", "null"),
+    ("aliases", "[]"),
+    ("cache", "\"none\""),
+    ("collaborative", "false"),
+    ("cost", "null"),
+    ("docs", "\"\""),
+    ("examples", "[]"),
+    ("form", "null"),
+    ("group", "null"),
+    ("guardrails", "[]"),
+    ("hosts", "[]"),
+    ("icon", "null"),
+    ("idempotent", "false"),
+    ("input_less", "false"),
+    ("labels", "null"),
+    ("opt_in", "false"),
+    ("output_schema", "null"),
+    ("output_sections", "[]"),
+    ("required_permission", "null"),
+    ("sandbox", "null"),
+    ("secrets", "[]"),
+    ("tags", "[]"),
+    ("tenants", "[]"),
+    ("verify", "null"),
+    ("view", "null"),
+];
+
 /// Everything about one tool: what was written, what holds, and what follows from it.
 pub fn whole(tool: &ResolvedTool) -> Value {
     let definition = &tool.definition;
@@ -120,7 +149,9 @@ pub fn whole(tool: &ResolvedTool) -> Value {
         "remove_by": lifecycle.remove_by,
         "replaced_by": lifecycle.replaced_by,
         "enabled": tool.switch == Switch::On,
+        "shared": tool.tool.tenant == TenantId::SYSTEM,
         "overridden": tool.overridden,
+        "override": tool.overridden.then(|| tool.patch.as_ref()),
         "definition_digest": tool.definition_digest,
         "behaviour_digest": tool.behaviour_digest,
         "published_by": tool.version.published_by,
@@ -134,6 +165,10 @@ pub fn whole(tool: &ResolvedTool) -> Value {
     });
     if let (Value::Object(members), Value::Object(effective)) = (&mut value, effective) {
         members.extend(effective.into_iter().filter(|(_, member)| !member.is_null()));
+        // Every member of the contract is there, so that a reader need not know which are written only when set.
+        for (name, unset) in UNSET {
+            members.entry(*name).or_insert_with(|| serde_json::from_str(unset).unwrap_or_default());
+        }
     }
     value
 }

@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType};
-use toolgate_contracts::page::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX};
 use toolgate_contracts::{Caller, Fault, Page, Permission, ToolName, ToolRef};
 use toolgate_registry::commands::{Reach, Registration, Submitted};
 use toolgate_registry::diff::{self, Difference};
@@ -19,6 +18,7 @@ use toolgate_store::catalog::Lifecycle;
 use toolgate_store::cursor::ListOf;
 use utoipa::{IntoParams, ToSchema};
 
+use super::paging::{PageQuery, page_of};
 use super::tool_views::{ToolSummary, VersionSummary, whole};
 use crate::app::App;
 use crate::extract::{Body, By, Changed, Query};
@@ -79,21 +79,11 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Li
     let registry = snapshot.tenant(caller.tenant)?;
     let today = app.registry.now().day();
     let tools = visible(registry, &caller, &query, &today)?;
-    let mut kept: Vec<_> = tools.into_iter().filter(|tool| query.keeps(tool, registry)).collect();
-    kept.sort_by(|left, right| left.name.cmp(&right.name));
-
+    let kept = tools.into_iter().filter(|tool| query.keeps(tool, registry)).collect();
     let filter = serde_json::to_string(&query).unwrap_or_default();
     let list = ListOf { tenant: caller.tenant, list: "tools", filter: &filter };
-    let after = query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?;
-    let limit = page_limit(query.limit)? as usize;
-    let mut page: Vec<_> = kept
-        .into_iter()
-        .filter(|tool| after.as_deref().is_none_or(|after| tool.name.as_str() > after))
-        .take(limit + 1)
-        .collect();
-    let more = page.len() > limit;
-    page.truncate(limit);
-    let next_cursor = if more { page.last().map(|last| list.cursor(last.name.as_str())) } else { None };
+    let by_name = |tool: &ResolvedTool| tool.name.to_string();
+    let Page { items: page, next_cursor } = page_of(kept, by_name, &list, query.cursor.as_deref(), query.limit)?;
     Ok(match query.view.as_deref() {
         None => Json(Page { items: page.iter().map(ToolSummary::from).collect(), next_cursor }).into_response(),
         Some(view) => {
@@ -124,18 +114,6 @@ fn visible(
     caller.require(&Permission::TOOLS_OVERRIDE)?;
     let current = registry.tools().filter(|tool| tool.switch != Switch::OtherTenants || caller.is_operator());
     Ok(current.filter_map(|tool| tool.tool.current().map(|version| tool.at(version, None))).collect())
-}
-
-pub fn page_limit(wanted: Option<u32>) -> Result<u32, Fault> {
-    match wanted {
-        None => Ok(PAGE_ITEMS_DEFAULT),
-        Some(limit) if (1..=PAGE_ITEMS_MAX).contains(&limit) => Ok(limit),
-        Some(limit) => Err(Fault::invalid(
-            format!("`limit` is {limit}"),
-            format!("ask for 1 to {PAGE_ITEMS_MAX} items, and follow `next_cursor`"),
-        )
-        .at("/limit")),
-    }
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -260,14 +238,22 @@ fn tool_name(text: &str) -> Result<ToolName, Fault> {
 }
 
 /// The versions of a tool, newest first.
-#[utoipa::path(get, path = "/api/v1/tools/{tool}/versions", tag = "tools", params(("tool" = String, Path)), responses((status = 200, body = Page<VersionSummary>)))]
+#[utoipa::path(get, path = "/api/v1/tools/{tool}/versions", tag = "tools", params(("tool" = String, Path), PageQuery), responses((status = 200, body = Page<VersionSummary>)))]
 pub async fn versions(
     State(app): State<App>,
     By(caller): By,
     Path(name): Path<String>,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<VersionSummary>>, Problem> {
     let tool = found(&app, &caller, &name, caller.may(&Permission::TOOLS_OVERRIDE))?;
-    Ok(Json(Page::whole(tool.tool.versions.iter().map(|version| VersionSummary::from(version.as_ref())).collect())))
+    let filter = tool.tool.id.to_string();
+    let list = ListOf { tenant: caller.tenant, list: "versions", filter: &filter };
+    // They stand newest first; their place is their key.
+    let rows =
+        tool.tool.versions.iter().enumerate().map(|(place, version)| (place, VersionSummary::from(version.as_ref())));
+    let page =
+        page_of(rows.collect(), |(place, _)| format!("{place:09}"), &list, query.cursor.as_deref(), query.limit)?;
+    Ok(Json(page.map(|(_, version)| version)))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -306,7 +292,8 @@ pub async fn diff(
             .position(|version| version.version.to_string() == wanted)
             .ok_or_else(|| Fault::not_found("tool", format!("{}@{wanted}", tool.name)))
     };
-    let to = query.to.as_deref().map_or(Ok(0), at)?;
+    let released = versions.iter().position(|version| version.version.pre.is_empty()).unwrap_or(0);
+    let to = query.to.as_deref().map_or(Ok(released), at)?;
     let from = match &query.from {
         Some(wanted) => at(wanted)?,
         None => (to + 1).min(versions.len().saturating_sub(1)),
@@ -362,8 +349,10 @@ pub async fn set_state(
 ) -> Result<Changed<Value>, Problem> {
     let StateRequest { state, message, remove_by, replaced_by } = request;
     let lifecycle = Lifecycle { state, message, remove_by, replaced_by };
-    let revision = app.registry.set_lifecycle(&caller, &reference(&name)?, &lifecycle).await?;
-    after(&app, &caller, &name, revision)
+    let (changed_versions, revision) = app.registry.set_lifecycle(&caller, &reference(&name)?, &lifecycle).await?;
+    let Changed(mut tool, revision) = after(&app, &caller, &name, revision)?;
+    tool["changed_versions"] = changed_versions.into();
+    Ok(Changed(tool, revision))
 }
 
 /// Sets this tenant's override of a shared tool: rename or tighten.

@@ -1,12 +1,13 @@
 //! API keys: made within the rights of who makes and who owns them, shown once, revoked at once.
 
 use serde_json::json;
+use toolgate_contracts::caller::Credential;
 use toolgate_contracts::{AgentId, Caller, Fault, FaultKind, KeyId, Permission, Permissions};
 use toolgate_store::Change;
 use toolgate_store::credentials::ApiKey;
 use toolgate_store::people::User;
 
-use super::{check_name, taken};
+use super::{check_name, require_grantable, taken};
 use crate::app::App;
 use crate::seal;
 
@@ -40,28 +41,32 @@ impl App {
             Fault::invalid(error.to_string(), "give permissions, roles or tools:execute").at("/scopes")
         })?;
         let held = Permissions::of(owner.roles.iter().copied()).union(&owner.permissions);
-        let beyond: Vec<_> = wanted
-            .iter()
-            .filter(|permission| !held.contains(permission) || !caller.may(permission))
-            .map(ToString::to_string)
-            .collect();
+        let own = caller.user() == Some(owner.id);
+        if !own {
+            // Whoever makes somebody a key lends that person's rights to its holder.
+            require_grantable(caller, &owner.roles)?;
+        }
+        if let Some(unknown) = wanted.iter().find(|permission| permission.is_tools_own() && !held.contains(permission))
+        {
+            return Err(Fault::invalid(
+                format!("`{unknown}` is no scope that {} has", owner.name),
+                "give permissions, roles or tools:execute; words that tools demand must be the owner's first",
+            )
+            .at("/scopes"));
+        }
+        let within = |permission: &Permission| held.contains(permission) && (!own || caller.may(permission));
+        let beyond: Vec<_> = wanted.iter().filter(|permission| !within(permission)).map(ToString::to_string).collect();
         if !beyond.is_empty() {
+            let whose = if own { "yours" } else { "its owner's" };
             return Err(Fault::new(
                 FaultKind::Forbidden,
-                format!("a key holds at most its owner's rights and yours: {} is beyond them", beyond.join(", ")),
+                format!("a key holds at most {whose}: {} is beyond that", beyond.join(", ")),
                 "leave those scopes out",
             )
             .at("/scopes"));
         }
         let agent = match &agent {
-            Some(name) => Some(
-                self.registry
-                    .snapshot()
-                    .tenant(caller.tenant)?
-                    .agent(name)
-                    .ok_or_else(|| Fault::not_found("agent", name).at("/agent"))?
-                    .id,
-            ),
+            Some(name) => Some(self.managed_agent(caller, name).await?),
             None => None,
         };
         if days.is_some_and(|days| days == 0 || days > KEY_DAYS_MAX) {
@@ -73,6 +78,14 @@ impl App {
         }
         let expires_in = days.map(|days| i64::from(days) * 86_400);
         self.insert_key(caller, name, owner, agent, scopes, expires_in).await
+    }
+
+    /// Whoever holds a key of an agent acts as the agent, so making one needs the right to manage it.
+    async fn managed_agent(&self, caller: &Caller, name: &str) -> Result<AgentId, Fault> {
+        let unknown = || Fault::not_found("agent", name).at("/agent");
+        let snapshot = self.registry.snapshot();
+        let agent = snapshot.tenant(caller.tenant)?.agent(name).ok_or_else(unknown)?;
+        if self.registry.may_manage(caller, agent).await? { Ok(agent.id) } else { Err(unknown()) }
     }
 
     /// The key that lies in the data folder; see [`crate::auth::FOLDER_OWNER_SCOPE`].
@@ -125,7 +138,11 @@ impl App {
         let id = id_or_name.parse::<KeyId>().ok();
         let key =
             keys.into_iter().find(|key| key.revoked_at.is_none() && (Some(key.id) == id || key.name == id_or_name));
-        let key = key.ok_or_else(|| Fault::not_found("key", id_or_name))?;
+        // The folder's key is the folder's: only its owner takes it away.
+        let folder = |key: &ApiKey| key.scopes.iter().any(|scope| scope == crate::auth::FOLDER_OWNER_SCOPE);
+        let key = key
+            .filter(|key| !folder(key) || caller.credential == Credential::LocalFolder)
+            .ok_or_else(|| Fault::not_found("key", id_or_name))?;
         let mut change = Change::new(caller.tenant);
         change.revoke_key(key.id, self.clock.now());
         change.audit(&self.entry(caller, caller.tenant, "key.revoke", &key.name, json!({"id": key.id})));

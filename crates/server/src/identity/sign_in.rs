@@ -17,9 +17,14 @@ impl App {
     /// A link that signs one user in, once. The token goes into the fragment, which no server and no log sees.
     pub async fn create_link(&self, caller: &Caller, name: &str) -> Result<(String, Timestamp), Fault> {
         caller.require(&Permission::MEMBERS_MANAGE)?;
-        let user =
-            self.store.user(caller.tenant, name).await?.filter(|user| user.kind == UserKind::Person && !user.disabled);
-        let user = user.ok_or_else(|| Fault::not_found("user", name))?;
+        let user = self.store.user(caller.tenant, name).await?.ok_or_else(|| Fault::not_found("user", name))?;
+        if user.kind == UserKind::Service || user.disabled {
+            let what = if user.disabled { "is disabled" } else { "is a service and does not sign in" };
+            return Err(Fault::conflict(
+                format!("`{}` {what}", user.name),
+                "services use keys; enable a person with `toolgate user set NAME --enable`",
+            ));
+        }
         require_grantable(caller, &user.roles)?;
         let now = self.clock.now();
         let expires_at = now.plus_seconds(LINK_MINUTES * 60);

@@ -136,3 +136,49 @@ async fn a_tool_s_own_permission_is_given_by_word_and_by_nothing_else() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn disabling_ends_sessions_and_keys_for_good() {
+    every_world(async |world| {
+        let vera = world.user("default", "vera", &["viewer"]).await;
+        let edit = async |body| world.send(&As::Owner, "PATCH", "/api/v1/users/vera", body).await.ok();
+        edit(json!({"disabled": true})).await;
+        edit(json!({"disabled": false})).await;
+        world.get(&vera, "/api/v1/me").await.refused(401);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_has_keys_with_a_service_s_rights() {
+    every_world(async |world| {
+        world.send(&As::Owner, "POST", "/api/v1/users", json!({"name": "bot", "kind": "service"})).await.ok();
+        let admin = world.user("default", "ada", &["admin"]).await;
+        let made = world
+            .send(&admin, "POST", "/api/v1/keys", json!({"name": "k", "owner": "bot", "scopes": ["service"]}))
+            .await
+            .ok();
+        let bot = As::Key(made["secret"].as_str().unwrap().to_owned());
+        assert!(world.get(&bot, "/api/v1/me").await.ok()["permissions"].to_string().contains("work.lease"));
+        // But nobody lends rights of a person above themselves.
+        world
+            .send(&admin, "POST", "/api/v1/keys", json!({"name": "k2", "owner": "admin", "scopes": ["admin"]}))
+            .await
+            .refused(403);
+        world.send(&admin, "POST", "/api/v1/keys", json!({"name": "k3", "scopes": ["nope"]})).await.refused(400);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_for_an_agent_needs_the_right_to_manage_it() {
+    every_world(async |world| {
+        world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "powerful"})).await.ok();
+        let member = world.user("default", "mia", &["member"]).await;
+        world.send(&member, "POST", "/api/v1/keys", json!({"name": "via", "agent": "powerful"})).await.refused(404);
+        let author = world.user("default", "arno", &["author"]).await;
+        world.send(&author, "POST", "/api/v1/agents", json!({"name": "mine"})).await.ok();
+        world.send(&author, "POST", "/api/v1/keys", json!({"name": "via", "agent": "mine"})).await.ok();
+    })
+    .await;
+}

@@ -172,3 +172,27 @@ async fn a_profile_denies_a_tool_in_whatever_spelling() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn naming_a_write_tool_in_an_agent_is_assigning_it() {
+    every_world(async |world| {
+        world.register(&As::Owner, write_tool("changeRecord")).await.ok();
+        let mut grouped = write_tool("groupRecord");
+        grouped["group"] = json!("records");
+        world.register(&As::Owner, grouped).await.ok();
+        let author = world.user("default", "arno", &["author"]).await;
+        let create = async |spec| world.send(&author, "POST", "/api/v1/agents", spec).await;
+        create(json!({"name": "a", "custom_tools": ["change-record"]})).await.refused(403);
+        create(json!({"name": "a", "tool_groups": ["records"]})).await.refused(403);
+        create(json!({"name": "a", "custom_tools": ["calculator"]})).await.ok();
+        world.send(&As::Owner, "POST", "/api/v1/workspaces", json!({"slug": "north"})).await.ok();
+        create(json!({"name": "b", "workspace": "north"})).await.refused(403);
+        // What an administrator put there stays when the author edits the rest.
+        let with = json!({"name": "a", "custom_tools": ["changeRecord"]});
+        world.send(&As::Owner, "PUT", "/api/v1/agents/a", with).await.ok();
+        let edited = json!({"name": "a", "custom_tools": ["changeRecord"], "title": "A"});
+        world.send(&author, "PUT", "/api/v1/agents/a", edited).await.ok();
+        world.send(&As::Owner, "DELETE", "/api/v1/tools/changeRecord", json!(null)).await.refused(409);
+    })
+    .await;
+}

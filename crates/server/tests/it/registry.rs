@@ -336,3 +336,73 @@ async fn renderings_come_from_the_same_definition() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_blocked_version_stays_blocked_and_a_pre_release_holds_nothing_up() {
+    every_world(async |world| {
+        let register = async |extra| world.register(&As::Owner, tool("readRecord", extra)).await;
+        register(json!({})).await.ok();
+        register(json!({"timeout_ms": 500})).await.ok();
+        let state = async |path: &str, body| world.send(&As::Owner, "PUT", &format!("/api/v1/tools/{path}/state"), body).await.ok();
+        state("readRecord@1.0.0", json!({"state": "blocked", "message": "leaks"})).await;
+        let activated = state("readRecord", json!({"state": "active"})).await;
+        assert_eq!(activated["changed_versions"], json!(["2.0.0"]));
+        assert_eq!(world.get(&As::Owner, "/api/v1/tools/readRecord@1.0.0").await.ok()["message"], "leaks");
+        state("readRecord", json!({"state": "blocked"})).await;
+        assert_eq!(state("readRecord", json!({"state": "active"})).await["changed_versions"], json!(["2.0.0", "1.0.0"]));
+
+        register(json!({"timeout_ms": 400, "version": "3.0.0-rc.1"})).await.ok();
+        let words = register(json!({"timeout_ms": 500, "description": "Reads a record by its number. Use it when the number is known. Do not search with it."})).await.ok();
+        assert_eq!((words["current"].as_str(), words["version"].as_str()), (Some("2.0.0"), Some("2.0.1")), "{words:#}");
+        assert_eq!(world.get(&As::Owner, "/api/v1/tools/readRecord").await.ok()["version"], "2.0.1");
+        register(json!({"timeout_ms": 300, "version": "3.0.0-rc.1"})).await.refused(409);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_else_may_have_a_tool_is_said_only_of_shared_ones() {
+    every_world(async |world| {
+        let refused = world.register(&As::Owner, tool("mine", json!({"tenants": ["default"]}))).await.refused(400);
+        assert_eq!(refused["pointer"], "/tenants");
+        world.register(&As::Owner, tool("mine", json!({"opt_in": true}))).await.refused(400);
+        world.register(&As::OwnerOf("system"), tool("ours", json!({"tenants": ["default"]}))).await.ok();
+        let shown = world.get(&As::Owner, "/api/v1/tools/ours").await.ok();
+        assert_eq!(
+            (shown["shared"].as_bool(), shown["collaborative"].as_bool(), shown["aggregate"].is_null()),
+            (Some(true), Some(false), true)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_list_is_paged_and_knows_its_parameters() {
+    every_world(async |world| {
+        for number in 0..3 {
+            world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": format!("a{number}")})).await.ok();
+            world.send(&As::Owner, "PUT", &format!("/api/v1/agents/a{number}/tools/echo"), json!({})).await.ok();
+            world
+                .send(&As::Owner, "PUT", &format!("/api/v1/profiles/p{number}"), json!({"name": format!("p{number}")}))
+                .await
+                .ok();
+            world.send(&As::Owner, "POST", "/api/v1/workspaces", json!({"slug": format!("w{number}")})).await.ok();
+            world.send(&As::Owner, "POST", "/api/v1/users", json!({"name": format!("u{number}")})).await.ok();
+            world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": format!("k{number}")})).await.ok();
+            world.tenant(&format!("t{number}")).await;
+        }
+        for list in ["agents", "profiles", "workspaces", "users", "keys", "tenants", "assignments", "tools"] {
+            let first = world.get(&As::Owner, &format!("/api/v1/{list}?limit=2")).await.ok();
+            assert_eq!(first["items"].as_array().unwrap().len(), 2, "{list}");
+            let cursor = first["next_cursor"].as_str().unwrap_or_else(|| panic!("{list} has no next page"));
+            let second = world.get(&As::Owner, &format!("/api/v1/{list}?limit=2&cursor={cursor}")).await.ok();
+            assert_ne!(first["items"][1], second["items"][0], "{list}");
+            world.get(&As::Owner, &format!("/api/v1/{list}?bogus=1")).await.refused(400);
+            world.get(&As::Owner, &format!("/api/v1/{list}?cursor=AAAA")).await.refused(400);
+            world.get(&As::Owner, &format!("/api/v1/{list}?limit=501")).await.refused(400);
+        }
+        world.get(&As::Owner, "/api/v1/categories?bogus=1").await.refused(400);
+        world.send(&As::Owner, "PATCH", "/api/v1/categories", json!({})).await.refused(404);
+    })
+    .await;
+}
