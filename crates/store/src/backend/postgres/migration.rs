@@ -34,7 +34,10 @@ pub(super) async fn migrate(
     loop {
         tries += 1;
         match step(&client, known, clock).await {
-            Ok(Step::Done(state)) => return Ok(state),
+            Ok(Step::Done(state)) => {
+                make_partitions(&client).await;
+                return Ok(state);
+            }
             Ok(Step::Ran) => tries = 0,
             Err(failed) => {
                 // Nothing of it was kept.
@@ -45,6 +48,16 @@ pub(super) async fn migrate(
                 tokio::time::sleep(TRY_AGAIN * tries).await;
             }
         }
+    }
+}
+
+/// The partitions of the coming months. Rows of a month without one go to the default partition, so a failure is told
+/// and no more.
+async fn make_partitions(client: &ClientWrapper) {
+    let sql = "DO $$ BEGIN IF to_regprocedure('make_partitions(date, integer)') IS NOT NULL THEN
+        PERFORM make_partitions(current_date, 3); END IF; END $$";
+    if let Err(error) = client.batch_execute(sql).await {
+        tracing::warn!("cannot make the partitions of the coming months: {error}");
     }
 }
 
