@@ -16,12 +16,12 @@ function program() {
   return join(resolve(ROOT, process.env.CARGO_TARGET_DIR ?? 'target'), 'debug', 'toolgate')
 }
 
-// Starts a server; returns what it said when it was ready, `{ url, sign_in_url, key_file }`, and
+// Starts a server with the example tools; returns what it said when it was ready, `{ url, sign_in_url, key_file }`, and
 // `stop`, which ends it and removes its data folder.
 export async function startServer() {
   const data = await mkdtemp(join(tmpdir(), 'toolgate-browser-'))
-  const args = ['serve', '--json', '--listen', '127.0.0.1:0', '--data', data]
-  const child = spawn(program(), args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const args = ['serve', '--json', '--examples', '--listen', '127.0.0.1:0', '--data', data]
+  const child = spawn(program(), args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] })
   const log = []
   child.stderr.setEncoding('utf8').on('data', (text) => log.push(text))
   const ended = new Promise((done) => {

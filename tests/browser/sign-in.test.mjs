@@ -6,6 +6,15 @@ import { productTest } from './product.mjs'
 const who = (page) => page.getByTestId('who')
 const signedOut = (page) => page.getByRole('heading', { name: 'Not signed in' })
 
+const STRANGE = {
+  name: `a.${'very_long_'.repeat(8)}name`,
+  version: '1.0.0',
+  title: `A title ${'that goes on and on '.repeat(6)}`,
+  egress_class: 'write',
+  requires_approval: true,
+  description: 'Takes `a.b` and `c`, with <b>bold</b> and one ` alone.',
+}
+
 async function signIn(page, server) {
   await page.goto(server.sign_in_url)
   await who(page).waitFor()
@@ -39,6 +48,9 @@ productTest('the sign-in link works once', async ({ server, browser }) => {
   const status = (await redeemed).status()
 
   assert(status >= 400 && status < 500, `the second use was answered ${status}`)
+  const banner = page.getByRole('status')
+  await banner.filter({ hasText: /\S/ }).waitFor()
+  for (const sentence of (await banner.innerText()).split(/(?<=\.) /)) assert.match(sentence, /^\p{Lu}/u)
   await assertFits(page, PHONE)
   await picture(page, 'link-used-twice')
   await page.goto(server.url)
@@ -61,5 +73,26 @@ productTest('signing out ends the session', async ({ server, browser }) => {
   await page.goto(server.url)
   await signedOut(page).waitFor()
   assert.equal(await who(page).count(), 0, 'the session outlived the sign-out')
+  assert.deepEqual(complaints, [])
+})
+
+productTest('what others wrote is shown as text, on lines that fit', async ({ server, browser }) => {
+  const { page, complaints } = await openPage(browser, PHONE)
+  await page.route('**/api/v1/tools?*', (route) => route.fulfill({ json: { items: [STRANGE], next_cursor: 'x' } }))
+
+  await signIn(page, server)
+
+  const [tool, more] = await page.getByRole('listitem').all()
+  assert.match(await tool.innerText(), /<b>bold<\/b>/)
+  assert.deepEqual(await tool.locator('p code').allInnerTexts(), ['a.b', 'c'])
+  assert.equal(await tool.locator('b').count(), 0)
+  assert.equal(await more.innerText(), 'and more: toolgate tool list')
+  assert.match(await tool.getByText('changes things outside').getAttribute('class'), /warm/)
+  for (const long of [tool.locator('.name'), tool.locator('.row code')]) {
+    const { height } = await long.boundingBox()
+    assert(height < 30, `${height} px is more than one line`)
+  }
+  await assertFits(page, PHONE)
+  await picture(page, 'strange-tool')
   assert.deepEqual(complaints, [])
 })

@@ -5,16 +5,17 @@ mod people;
 mod system;
 mod tool;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use clap::{ArgMatches, Args, Parser, Subcommand, parser::ValueSource};
+use clap::{Args, Parser, Subcommand};
 
 pub use agent::{AgentCommand, AgentFields, ProfileCommand};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 pub use system::{ConfigCommand, DbCommand, Retention, Serve};
 pub use tool::{Filters, List, OverrideCommand, StateChange, ToolCommand};
 
+use crate::connect::Environment;
 use crate::failure::EXIT_STATUS;
 
 /// The gate between agents, people and their tools
@@ -30,23 +31,25 @@ pub struct Cli {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Where and how")]
 pub struct Global {
-    /// Work on this data folder [default: the platform's data folder]
-    #[arg(long, global = true, value_name = "DIR", env = "TOOLGATE_DATA", hide_env_values = true)]
+    /// Work on this data folder [default: the platform's data folder] [env: TOOLGATE_DATA]
+    #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Work on the server at this address, with a key
-    #[arg(long, global = true, value_name = "URL", env = "TOOLGATE_SERVER", hide_env_values = true)]
+    /// Work on the server at this address, with a key [env: TOOLGATE_SERVER]
+    #[arg(long, global = true, value_name = "URL")]
     pub server: Option<String>,
     /// The API key for --server; other users of this machine can see it here, so prefer the variable or --key-file
-    #[arg(long, global = true, value_name = "KEY", env = "TOOLGATE_KEY", hide_env_values = true)]
+    /// [env: TOOLGATE_KEY]
+    #[arg(long, global = true, value_name = "KEY")]
     pub key: Option<String>,
     /// A file that holds the API key for --server
     #[arg(long, global = true, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// The tenant to work in
-    #[arg(long, global = true, value_name = "SLUG", env = "TOOLGATE_TENANT", hide_env_values = true)]
+    /// The tenant to work in [env: TOOLGATE_TENANT]
+    #[arg(long, global = true, value_name = "SLUG")]
     pub tenant: Option<String>,
-    /// The configuration file [default: toolgate.yaml in the data folder, if it is there]
-    #[arg(long, global = true, value_name = "FILE", env = "TOOLGATE_CONFIG", hide_env_values = true)]
+    /// The configuration file [default: toolgate.yaml in the data folder, if it is there] [env:
+    /// TOOLGATE_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print one JSON value instead of text for people
     #[arg(long, global = true)]
@@ -61,11 +64,29 @@ pub struct Said {
     pub key: bool,
 }
 
-impl Said {
-    pub fn of(matches: &ArgMatches) -> Self {
-        let said = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
-        Self { data: said("data"), server: said("server"), key: said("key") }
+impl Global {
+    /// Takes from the environment what was not said. Not clap's to do: it would take a variable for a word of the
+    /// command, and show it in every usage.
+    pub fn complete(&mut self, environment: &Environment) -> Said {
+        let Self { data, server, key, key_file: _, tenant, config, json: _ } = self;
+        let said = Said { data: data.is_some(), server: server.is_some(), key: key.is_some() };
+        let path = |name| environment.path(name).map(Path::to_owned);
+        let text = |name| environment.get(name).map(str::to_owned);
+        *data = data.take().or_else(|| path("TOOLGATE_DATA"));
+        *config = config.take().or_else(|| path("TOOLGATE_CONFIG"));
+        *server = server.take().or_else(|| text("TOOLGATE_SERVER"));
+        *key = key.take().or_else(|| text("TOOLGATE_KEY"));
+        *tenant = tenant.take().or_else(|| text("TOOLGATE_TENANT"));
+        said
     }
+}
+
+/// How long a list may be.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Limit {
+    /// How many at most
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub limit: u32,
 }
 
 #[derive(Subcommand)]

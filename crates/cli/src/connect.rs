@@ -1,5 +1,6 @@
 //! Where a command works: the server that was named, the data folder, or the server that holds the data folder.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,24 +23,26 @@ const FOLDER_RETRY: Duration = Duration::from_millis(100);
 const KNOCK: Duration = Duration::from_secs(2);
 const CONFIG_FILE: &str = "toolgate.yaml";
 
-/// The environment, read once.
+/// The environment, read once. Only a path may be other than Unicode.
 #[derive(Clone, Debug)]
-pub struct Environment(Vec<(String, String)>);
+pub struct Environment(Vec<(String, OsString)>);
 
 impl Environment {
-    /// Variables that are not Unicode are none of ours.
     pub fn read() -> Self {
-        let pairs =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Self(pairs.collect())
+        Self(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect())
+    }
+
+    pub fn path(&self, name: &str) -> Option<&Path> {
+        let (_, value) = self.0.iter().find(|(known, value)| known == name && !value.is_empty())?;
+        Some(Path::new(value))
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
-            .filter(|value| !value.is_empty())
+        self.path(name)?.to_str()
+    }
+
+    fn texts(&self) -> impl Iterator<Item = (String, String)> {
+        self.0.iter().filter_map(|(name, value)| Some((name.clone(), value.to_str()?.to_owned())))
     }
 }
 
@@ -52,6 +55,8 @@ pub enum Place {
 /// What every command is given.
 pub struct Session {
     pub place: Place,
+    /// The data folder as it was given, if it was.
+    pub given: Option<PathBuf>,
     pub tenant: Option<String>,
     pub config_file: Option<PathBuf>,
     pub environment: Environment,
@@ -63,7 +68,8 @@ impl Session {
         let place = place(global, said, &environment)?;
         let tenant = global.tenant.clone().filter(|tenant| !tenant.is_empty());
         let config_file = global.config.clone().filter(|file| !file.as_os_str().is_empty());
-        Ok(Self { place, tenant, config_file, environment, output })
+        let given = global.data.clone().filter(|path| !path.as_os_str().is_empty());
+        Ok(Self { place, given, tenant, config_file, environment, output })
     }
 
     /// The data folder, for what can only be done there.
@@ -75,6 +81,11 @@ impl Session {
                 "run it on the server's machine, with --data",
             )),
         }
+    }
+
+    /// The folder that commands work on which name none.
+    pub fn default_folder(&self) -> Option<PathBuf> {
+        default_data_folder(|name| self.environment.get(name).map(str::to_owned))
     }
 
     pub async fn connect(&self) -> Result<Client, Failure> {
@@ -119,7 +130,7 @@ impl Session {
         let bytes = file.map(|file| input::read_file(file, CONFIG_BYTES_MAX)).transpose()?;
         let file = file.zip(bytes.as_deref());
         let fault = |problems| Failure::from(toolgate_contracts::Fault::from(problems));
-        Config::load(file, self.environment.0.iter().cloned(), flags).map_err(fault)
+        Config::load(file, self.environment.texts(), flags).map_err(fault)
     }
 
     pub async fn take_folder(&self, path: &Path) -> Result<Taken, Failure> {

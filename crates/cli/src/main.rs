@@ -13,7 +13,8 @@ mod output;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser as _};
 
 use args::{Cli, Command, Said};
 use connect::{Environment, Session};
@@ -24,14 +25,11 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let environment = Environment::read();
     let colorless = environment.get("NO_COLOR").is_some() || environment.get("TERM") == Some("dumb");
-    let parsed = Cli::command().try_get_matches_from(&arguments).and_then(|matches| {
-        let cli = Cli::from_arg_matches(&matches)?;
-        Ok((cli, Said::of(&matches)))
-    });
-    let (cli, said) = match parsed {
-        Ok(parsed) => parsed,
-        Err(error) => return not_understood(&error, &arguments, colorless),
+    let mut cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(error, &arguments, colorless),
     };
+    let said = cli.global.complete(&environment);
     let output = Output::new(if cli.global.json { Format::Json } else { Format::Text }, colorless);
     // What `serve` prints is one line when it is ready, and nothing else.
     let problem_to_stdout = !matches!(cli.command, Command::Serve(_));
@@ -62,7 +60,13 @@ fn run(cli: Cli, said: Said, environment: Environment, output: Output) -> Done {
 }
 
 /// Help and version are answers; everything else clap says is an error of usage.
-fn not_understood(error: &clap::Error, arguments: &[OsString], colorless: bool) -> ExitCode {
+fn not_understood(mut error: clap::Error, arguments: &[OsString], colorless: bool) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nothing was asked, so this is what a person wants to read, and yet nothing was done.
+        let _ = output::print(&error.render().to_string());
+        return ExitCode::from(Exit::Usage.code());
+    }
+    forget_hidden(&mut error);
     // A reader that has gone away wanted no more.
     let _ = error.print();
     if !error.use_stderr() {
@@ -72,4 +76,18 @@ fn not_understood(error: &clap::Error, arguments: &[OsString], colorless: bool) 
         let _ = Output::new(Format::Json, colorless).json(&usage_problem(&error.to_string()));
     }
     ExitCode::from(Exit::Usage.code())
+}
+
+/// Where a command is missing, clap lists all of them.
+fn forget_hidden(error: &mut clap::Error) {
+    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidSubcommand) {
+        let hidden: Vec<_> = Cli::command()
+            .get_subcommands()
+            .filter(|command| command.is_hide_set())
+            .map(clap::Command::get_name)
+            .map(str::to_owned)
+            .collect();
+        let shown = names.iter().filter(|name| !hidden.contains(*name)).cloned().collect();
+        error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
+    }
 }

@@ -134,7 +134,7 @@ impl Output {
 }
 
 /// Writes to standard output. A reader that has gone away wanted no more.
-fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
     let text = text.trim_end_matches('\n');
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::agent::SideEffects;
 use crate::digest::Digest;
 use crate::json;
 use crate::name::{Slug, ToolName};
@@ -109,15 +110,6 @@ impl EgressClass {
             Self::None => Risk::Safe,
             Self::ReadOnly => Risk::Sensitive,
             Self::Write => Risk::Critical,
-        }
-    }
-
-    /// Seed 003's word for the same.
-    pub const fn side_effects(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::ReadOnly => "reads",
-            Self::Write => "writes",
         }
     }
 }
@@ -385,8 +377,17 @@ impl Definition {
     }
 
     /// Seed 003's word, `writes` also for tools that change the tenant's own records.
+    pub fn effects(&self) -> SideEffects {
+        match self.class() {
+            _ if self.changes_state() => SideEffects::Writes,
+            EgressClass::Write => SideEffects::Writes,
+            EgressClass::ReadOnly => SideEffects::Reads,
+            EgressClass::None => SideEffects::None,
+        }
+    }
+
     pub fn side_effects(&self) -> &'static str {
-        if self.changes_state() { "writes" } else { self.class().side_effects() }
+        self.effects().as_str()
     }
 
     pub fn effective_sink(&self) -> Sink {

@@ -117,7 +117,10 @@ impl Registry {
     pub async fn finish(&self, change: Change) -> Result<i64, Fault> {
         let outcome = self.store.commit(change).await?;
         let revision = outcome.revision().unwrap_or_default();
-        self.at_least(revision).await?;
+        // It is committed, and the answer says so even if it cannot be shown yet; the next request tries again.
+        if let Err(fault) = self.at_least(revision).await {
+            tracing::error!(revision, "committed, but not shown yet: {}", fault.logged().unwrap_or(fault.told()));
+        }
         Ok(revision)
     }
 }

@@ -151,7 +151,11 @@ pub fn is_hidden(c: char) -> bool {
         | 0xFFF0..=0xFFFB | 0xE000..=0xF8FF | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF | 0xF0000..=0x0010_FFFF)
 }
 
-/// The known word that was probably meant.
+/// Suggestions in one run, and words that one suggestion is chosen from: more would take long to find.
+pub const SUGGESTIONS_MAX: usize = 20;
+const CANDIDATES_MAX: usize = 200;
+
+/// The known word that was probably meant, among the first few of about its length.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > SHOWN_CHARS_MAX {
         return None;
@@ -163,8 +167,12 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         6..=12 => 2,
         _ => 3,
     };
+    let letters = |text: &str| text.chars().filter(|c| !matches!(c, '_' | '-')).count();
+    let length = letters(word);
     known
         .into_iter()
+        .filter(|candidate| candidate.len() <= 4 * SHOWN_CHARS_MAX && letters(candidate).abs_diff(length) <= allowed)
+        .take(CANDIDATES_MAX)
         .map(|candidate| (strsim::osa_distance(&wanted, &fold(candidate)), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min()

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contracts::agent::OnlyTrue;
-use toolgate_contracts::definition::{Definition, Hitl, HitlMode, PermissionPolicy, Risk, Visibility};
+use toolgate_contracts::definition::{
+    APPROVAL_TIMEOUT_S_DEFAULT, Approvers, Definition, Hitl, HitlMode, OUTPUT_BYTES_DEFAULT, PermissionPolicy, Risk,
+    TIMEOUT_MS_DEFAULT, Visibility,
+};
 use toolgate_contracts::{Fault, Permission, ToolName, json};
 use utoipa::ToSchema;
 
@@ -40,31 +43,13 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// A stored patch was checked when it was set; one that cannot be read hides nothing and loosens nothing.
-    pub fn read(stored: &Value) -> Self {
-        json::decode(stored.clone()).unwrap_or_default()
+    /// An unreadable patch is an error, and the tool it was set on is switched off: it may have been what protected it.
+    pub fn read(stored: &Value) -> Result<Self, json::Error> {
+        json::decode(stored.clone())
     }
 
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-
-    /// Both patches: where both speak, the stricter word, and for names the first.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            name: self.name.or(other.name),
-            title: self.title.or(other.title),
-            requires_approval: self.requires_approval.or(other.requires_approval),
-            permission_policy: self.permission_policy.max(other.permission_policy),
-            risk: self.risk.max(other.risk),
-            hitl: self.hitl.or(other.hitl),
-            visibility: self.visibility.max(other.visibility),
-            required_permission: self.required_permission.or(other.required_permission),
-            timeout_ms: least(self.timeout_ms, other.timeout_ms),
-            max_output_bytes: least(self.max_output_bytes, other.max_output_bytes),
-            hosts: self.hosts.or(other.hosts),
-        }
     }
 
     /// Refuses what would loosen the definition it is set on.
@@ -85,15 +70,25 @@ impl Patch {
         if self.visibility.is_some_and(|visibility| visibility < definition.effective_visibility()) {
             return Err(loosens("visibility", definition.effective_visibility().to_string()));
         }
-        let mode = self.hitl.as_ref().and_then(|hitl| hitl.mode).unwrap_or(HitlMode::Blocking);
-        if mode > definition.hitl_mode() {
-            return Err(loosens("hitl/mode", definition.hitl_mode().to_string()));
+        if let Some(hitl) = &self.hitl {
+            check_hitl(hitl, definition, &loosens)?;
         }
-        let timeout = definition.timeout_ms.unwrap_or(toolgate_contracts::definition::TIMEOUT_MS_DEFAULT);
+        if let Some(hosts) = &self.hosts {
+            let unknown = hosts.iter().find(|host| !definition.hosts.is_empty() && !definition.hosts.contains(host));
+            if hosts.is_empty() || unknown.is_some() {
+                let is = if definition.hosts.is_empty() {
+                    "open to public hosts".to_owned()
+                } else {
+                    definition.hosts.join(", ")
+                };
+                return Err(loosens("hosts", format!("{is}; name at least one host of those")));
+            }
+        }
+        let timeout = definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
         if self.timeout_ms.is_some_and(|wanted| wanted > timeout) {
             return Err(loosens("timeout_ms", timeout.to_string()));
         }
-        let bytes = definition.max_output_bytes.unwrap_or(toolgate_contracts::definition::OUTPUT_BYTES_DEFAULT);
+        let bytes = definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT);
         if self.max_output_bytes.is_some_and(|wanted| wanted > bytes) {
             return Err(loosens("max_output_bytes", bytes.to_string()));
         }
@@ -106,6 +101,8 @@ impl Patch {
         Ok(())
     }
 
+    /// The definition and the patch, whichever is stricter in each member. A patch that was legal on one version meets
+    /// every later one too, so nothing here relies on [`Patch::check`].
     #[must_use]
     pub fn apply(&self, definition: &Definition) -> Definition {
         let Self {
@@ -127,17 +124,63 @@ impl Patch {
         patched.requires_approval = requires_approval.map(bool::from).or(patched.requires_approval);
         patched.permission_policy = permission_policy.max(patched.permission_policy);
         patched.risk = risk.map(|risk| risk.max(definition.effective_risk())).or(patched.risk);
-        patched.hitl = hitl.or(patched.hitl);
+        patched.hitl = match (hitl, &definition.hitl) {
+            (Some(hitl), own) => Some(stricter(hitl, own.as_ref())),
+            (None, own) => own.clone(),
+        };
         patched.visibility = visibility.max(patched.visibility);
-        patched.required_permission = required_permission.or(patched.required_permission);
-        patched.timeout_ms = least(timeout_ms, patched.timeout_ms);
-        patched.max_output_bytes = least(max_output_bytes, patched.max_output_bytes);
+        // The definition's own word stays; the patch's is asked for beside it (see `toolset`).
+        patched.required_permission = patched.required_permission.or(required_permission);
+        patched.timeout_ms = timeout_ms
+            .map(|wanted| wanted.min(definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)))
+            .or(patched.timeout_ms);
+        patched.max_output_bytes = max_output_bytes
+            .map(|wanted| wanted.min(definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT)))
+            .or(patched.max_output_bytes);
         if let Some(hosts) = hosts {
             let both = |host: &String| definition.hosts.is_empty() || definition.hosts.contains(host);
             patched.hosts = hosts.into_iter().filter(both).collect();
+            if patched.hosts.is_empty() {
+                // No list would mean any public host; this name exists nowhere (RFC 2606).
+                patched.hosts.push(NO_HOST.to_owned());
+            }
         }
         patched
     }
+}
+
+/// Stands for "no host at all".
+pub const NO_HOST: &str = "none.invalid";
+
+fn stricter(patch: Hitl, own: Option<&Hitl>) -> Hitl {
+    let own = own.cloned().unwrap_or_default();
+    // Of modes the smaller is the stricter; one that nobody named is `blocking`.
+    let mode = patch.mode.unwrap_or(HitlMode::Blocking).min(own.mode.unwrap_or(HitlMode::Blocking));
+    let approvers = match (patch.approvers, own.approvers) {
+        (Some(patch), Some(own)) => {
+            let shared: Vec<String> = patch.from.iter().filter(|from| own.from.contains(from)).cloned().collect();
+            Some(Approvers { need: patch.need.max(own.need), from: if shared.is_empty() { own.from } else { shared } })
+        }
+        (patch, own) => own.or(patch),
+    };
+    Hitl { mode: Some(mode), timeout_s: least(patch.timeout_s, own.timeout_s), approvers }
+}
+
+fn check_hitl(patch: &Hitl, definition: &Definition, loosens: &impl Fn(&str, String) -> Fault) -> Result<(), Fault> {
+    if patch.mode.unwrap_or(HitlMode::Blocking) > definition.hitl_mode() {
+        return Err(loosens("hitl/mode", definition.hitl_mode().to_string()));
+    }
+    let own = definition.hitl.clone().unwrap_or_default();
+    let timeout = own.timeout_s.unwrap_or(APPROVAL_TIMEOUT_S_DEFAULT);
+    if patch.timeout_s.is_some_and(|wanted| wanted > timeout) {
+        return Err(loosens("hitl/timeout_s", timeout.to_string()));
+    }
+    if let (Some(patch), Some(own)) = (&patch.approvers, &own.approvers)
+        && (patch.need < own.need || patch.from.iter().any(|from| !own.from.contains(from)))
+    {
+        return Err(loosens("hitl/approvers", format!("{} of {}", own.need, own.from.join(", "))));
+    }
+    Ok(())
 }
 
 fn least(left: Option<u64>, right: Option<u64>) -> Option<u64> {
@@ -149,6 +192,7 @@ fn least(left: Option<u64>, right: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -180,7 +224,7 @@ mod tests {
     #[test]
     fn applied_it_is_never_milder_than_the_definition() {
         let patch: Patch = json::decode(json!({
-            "name": "fetch", "risk": "critical", "timeout_ms": 100, "hosts": ["b.test", "c.test"], "requires_approval": true
+            "name": "fetch", "risk": "critical", "timeout_ms": 100, "hosts": ["b.test"], "requires_approval": true
         }))
         .unwrap();
         patch.check(&definition()).unwrap();
@@ -191,5 +235,65 @@ mod tests {
         );
         assert!(patched.asks());
         assert_ne!(patched.behaviour_digest(), definition().behaviour_digest());
+    }
+
+    fn any_hitl() -> impl Strategy<Value = Value> {
+        let mode = prop_oneof![Just("blocking"), Just("continue_on_timeout"), Just("fire_and_continue")];
+        let from = prop::collection::vec(prop_oneof![Just("role:approver"), Just("user:a"), Just("user:b")], 1..3);
+        (mode, 1_u64..200_000, 1_u32..4, from).prop_map(|(mode, timeout_s, need, from)| {
+            json!({"mode": mode, "timeout_s": timeout_s, "approvers": {"need": need, "from": from}})
+        })
+    }
+
+    fn any_members() -> impl Strategy<Value = Value> {
+        let hosts = prop::collection::vec(prop_oneof![Just("a.test"), Just("b.test"), Just("c.test")], 0..3);
+        let risk = prop_oneof![Just("safe"), Just("sensitive"), Just("critical")];
+        let permission = prop_oneof![Just("tools.read"), Just("payroll.read")];
+        (
+            prop::option::of(hosts),
+            prop::option::of(risk),
+            prop::option::of(any_hitl()),
+            prop::option::of(1_u64..90_000),
+            prop::option::of(permission),
+            prop::option::of(prop_oneof![Just("external"), Just("internal")]),
+            prop::option::of(prop_oneof![Just("auto"), Just("always_ask")]),
+        )
+            .prop_map(|(hosts, risk, hitl, timeout_ms, required_permission, visibility, permission_policy)| {
+                let mut members = json!({
+                    "hosts": hosts, "risk": risk, "hitl": hitl, "timeout_ms": timeout_ms,
+                    "required_permission": required_permission, "visibility": visibility, "permission_policy": permission_policy,
+                });
+                json::drop_nulls(&mut members, &[]);
+                members
+            })
+    }
+
+    proptest! {
+        /// Checked against one version, applied to any other: the result is never milder in any member.
+        #[test]
+        fn no_patch_loosens_any_definition(own in any_members(), patch in any_members()) {
+            let mut value = serde_json::to_value(definition()).unwrap();
+            value.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+            let definition: Definition = json::decode(value).unwrap();
+            let patch: Patch = json::decode(patch).unwrap();
+            let patched = patch.apply(&definition);
+            prop_assert!(patched.effective_risk() >= definition.effective_risk());
+            prop_assert!(patched.asks() || !definition.asks());
+            prop_assert!(patched.policy() >= definition.policy());
+            prop_assert!(patched.effective_visibility() >= definition.effective_visibility());
+            prop_assert!(patched.hitl_mode() <= definition.hitl_mode());
+            prop_assert!(patched.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT) <= definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
+            prop_assert!(definition.required_permission.is_none() || patched.required_permission == definition.required_permission);
+            let open = |definition: &Definition| definition.hosts.is_empty();
+            prop_assert!(!open(&patched) || open(&definition));
+            prop_assert!(open(&definition) || patched.hosts.iter().all(|host| definition.hosts.contains(host) || host == NO_HOST));
+            let approvers = |definition: &Definition| definition.hitl.as_ref().and_then(|hitl| hitl.approvers.clone());
+            if let Some(own) = approvers(&definition) {
+                let now = approvers(&patched).unwrap();
+                prop_assert!(now.need >= own.need && now.from.iter().all(|from| own.from.contains(from)));
+            }
+            let timeout = |definition: &Definition| definition.hitl.as_ref().and_then(|hitl| hitl.timeout_s);
+            prop_assert!(timeout(&definition).is_none() || timeout(&patched) <= timeout(&definition));
+        }
     }
 }

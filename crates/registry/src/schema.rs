@@ -11,21 +11,24 @@ mod upgrade;
 mod validator;
 mod violation;
 pub(crate) mod walk;
+mod work;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 use toolgate_contracts::json;
 
+pub(crate) use self::defaults::fill_within;
 pub use self::defaults::{DEFAULTS_MAX, TooManyDefaults, fill_defaults};
 pub use self::downgrade::to_draft_07;
 pub use self::reference::{JUDGEMENTS_MAX, REF_CHAIN_MAX};
 pub use self::upgrade::{Converted, convert};
 pub(crate) use self::validator::checks_format;
-pub use self::validator::{VIOLATIONS_MAX, Validator};
+pub use self::validator::{EXPLAINING_STEPS_MAX, JUDGING_STEPS_MAX, VIOLATIONS_MAX, Validator};
 pub use self::violation::{FOUND_BYTES_MAX, Violation};
 pub use self::walk::{NAME_BYTES_MAX, SUBSCHEMAS_MAX};
-use crate::finding::{FINDINGS_MAX, Finding, nearest, shown};
+pub(crate) use self::work::Budget;
+use crate::finding::{FINDINGS_MAX, Finding, SUGGESTIONS_MAX, nearest, shown};
 
 pub const DRAFT_2020_12: &str = "https://json-schema.org/draft/2020-12/schema";
 pub const DRAFT_07: &str = "http://json-schema.org/draft-07/schema#";
@@ -115,26 +118,42 @@ pub fn check(schema: &Value, at: &str) -> Vec<Finding> {
     let (graph, dangling) = reference::graph(&places, at);
     findings.extend(dangling);
     findings.extend(graph.check(&places, at));
+    let mut told = Told::default();
     for place in &places {
-        keyword_findings(place, at, &mut findings);
+        keyword_findings(place, at, &mut told);
     }
+    findings.extend(told.errors);
+    findings.extend(told.warnings);
     findings.extend(patterns(&places, at));
     if findings.iter().all(|finding| finding.severity != crate::Severity::Error) {
         findings.extend(endless_default(schema, &places, at));
     }
     findings.extend(meta(schema, at));
+    // Gravest first, so that no number of warnings hides an error.
+    findings.sort_by_key(|finding| finding.severity);
     findings.truncate(FINDINGS_MAX);
     findings
 }
 
-fn keyword_findings(place: &walk::Place<'_>, at: &str, findings: &mut Vec<Finding>) {
+/// No more of either than is shown.
+#[derive(Default)]
+struct Told {
+    errors: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
+
+fn keyword_findings(place: &walk::Place<'_>, at: &str, Told { errors, warnings }: &mut Told) {
     let Value::Object(keywords) = place.schema else { return };
     for (keyword, value) in keywords {
+        if errors.len() >= FINDINGS_MAX {
+            return;
+        }
+        let more = warnings.len() < FINDINGS_MAX;
         let pointer = format!("{at}{}/{}", place.pointer, json::escape(&shown(keyword)));
         match keyword.as_str() {
             "$id" if place.parent.is_some() => {
                 let fix = "remove it and refer to the schema as `#/$defs/NAME`";
-                findings.push(Finding::error(
+                errors.push(Finding::error(
                     "schema.id",
                     pointer,
                     "a schema inside has its own `$id`, which changes what `#` means below it",
@@ -143,32 +162,39 @@ fn keyword_findings(place: &walk::Place<'_>, at: &str, findings: &mut Vec<Findin
             }
             "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef" | "$recursiveAnchor" | "$vocabulary" => {
                 let message = format!("`{keyword}` is not supported");
-                findings.push(Finding::error("schema.dynamic-ref", pointer, message, "use `$ref` to `#/$defs/NAME`"));
+                errors.push(Finding::error("schema.dynamic-ref", pointer, message, "use `$ref` to `#/$defs/NAME`"));
             }
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                 let long = value.as_object().into_iter().flatten().find(|(name, _)| name.len() > NAME_BYTES_MAX);
                 if let Some((name, _)) = long {
                     let message = format!("the name `{}` has more than {NAME_BYTES_MAX} bytes", shown(name));
-                    findings.push(Finding::error("schema.name-length", pointer, message, "shorten it"));
+                    errors.push(Finding::error("schema.name-length", pointer, message, "shorten it"));
                 }
             }
             "format" => {
-                if let Some(name) = value.as_str().filter(|name| !checks_format(name)) {
+                if more && let Some(name) = value.as_str().filter(|name| !checks_format(name)) {
                     let message = format!("the format `{}` is not known and will not be checked", shown(name));
                     let fix = "use a known format (date, date-time, email, uri, uuid, ipv4, blob …), or a `pattern`";
-                    findings.push(Finding::warning("schema.unknown-format", pointer, message, fix));
+                    warnings.push(Finding::warning("schema.unknown-format", pointer, message, fix));
                 }
             }
             known if walk::KEYWORDS.contains(&known) || known.starts_with("x-") => {}
-            unknown => {
+            unknown if more => {
+                let suggest = warnings.len() < SUGGESTIONS_MAX;
                 let message = format!("`{}` is not a keyword of 2020-12 and has no effect", shown(unknown));
-                findings.push(Finding::warning("schema.unknown-keyword", pointer, message, instead_of(unknown)));
+                warnings.push(Finding::warning(
+                    "schema.unknown-keyword",
+                    pointer,
+                    message,
+                    instead_of(unknown, suggest),
+                ));
             }
+            _ => {}
         }
     }
 }
 
-fn instead_of(keyword: &str) -> String {
+fn instead_of(keyword: &str, suggest: bool) -> String {
     match keyword {
         "nullable" => "write `type: [string, \"null\"]`".to_owned(),
         "example" => "write `examples:` with a list".to_owned(),
@@ -179,12 +205,15 @@ fn instead_of(keyword: &str) -> String {
         "id" => "write `$id`, or leave it out".to_owned(),
         "optional" => "leave the name out of `required`".to_owned(),
         "discriminator" => "give the member a `const` in each alternative".to_owned(),
-        other => match nearest(other, walk::KEYWORDS) {
+        other => match suggest.then(|| nearest(other, walk::KEYWORDS)).flatten() {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "remove it, or begin its name with `x-`".to_owned(),
         },
     }
 }
+
+/// Patterns that are refused cost the most.
+const PATTERN_FINDINGS_MAX: usize = 8;
 
 fn patterns(places: &[walk::Place<'_>], at: &str) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -204,6 +233,10 @@ fn patterns(places: &[walk::Place<'_>], at: &str) -> Vec<Finding> {
     let mut total = 0;
     let mut seen = BTreeSet::new();
     for (pointer, pattern) in found {
+        // What does not fit was compiled as well.
+        if findings.len() >= PATTERN_FINDINGS_MAX {
+            break;
+        }
         if total > pattern::SCHEMA_COMPILED_BYTES_MAX || !seen.insert(pattern) {
             continue;
         }
@@ -230,8 +263,9 @@ fn patterns(places: &[walk::Place<'_>], at: &str) -> Vec<Finding> {
 /// Defaults are filled into every call, so what they add is bounded for all of them together.
 fn endless_default(schema: &Value, places: &[walk::Place<'_>], at: &str) -> Option<Finding> {
     let mut added = 0;
+    let mut steps = defaults::STEPS_MAX / 5;
     for place in places {
-        added += defaults::added_to_own_default(schema, place.schema).unwrap_or(DEFAULTS_MAX);
+        added += defaults::added_to_own_default(schema, place.schema, &mut steps).unwrap_or(DEFAULTS_MAX);
         if added >= DEFAULTS_MAX {
             let fix = "give the default all its members, or leave out the one that recurs";
             let pointer = format!("{at}{}/default", place.pointer);
@@ -246,9 +280,20 @@ fn endless_default(schema: &Value, places: &[walk::Place<'_>], at: &str) -> Opti
     None
 }
 
+/// Larger schemas are not told what is wrong with them: every error is kept in memory.
+const META_WEIGHT_MAX: u64 = 50_000;
+
 /// What the language of schemas itself says about the schema.
 fn meta(schema: &Value, at: &str) -> Vec<Finding> {
     let validator = jsonschema::draft202012::meta::validator();
+    if validator.is_valid(schema) {
+        return Vec::new();
+    }
+    if work::weight(schema) > META_WEIGHT_MAX {
+        let message = "the schema is not valid, and too large to tell where";
+        let fix = "check it in parts; see https://json-schema.org/understanding-json-schema";
+        return vec![Finding::error("schema.invalid", at, message, fix)];
+    }
     let errors = validator.iter_errors(schema);
     let explained = errors.flat_map(|error| violation::explain(&error, &Value::Null)).map(|wrong| {
         let tuple = wrong.pointer.ends_with("/items") && wrong.found.starts_with("the list");

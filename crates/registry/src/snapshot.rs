@@ -328,12 +328,18 @@ impl TenantRegistry {
     /// A tool with what the tenant, and the operator for all, said of it; the tenant's own word first.
     fn as_overridden(&self, tool: &Arc<Tool>) -> TenantTool {
         let rows = self.shared.overrides_of.get(&tool.id).map_or(&[][..], Vec::as_slice);
-        let of = |tenant: TenantId| rows.iter().filter(move |row| row.tenant == tenant);
-        let said = || of(self.tenant.id).chain(of(TenantId::SYSTEM));
-        let enabled = said().find_map(|row| row.enabled);
-        let patch = said().fold(Patch::default(), |patch, row| patch.and(Patch::read(&row.patch)));
+        let own = rows.iter().find(|row| row.tenant == self.tenant.id);
+        let for_all = rows.iter().find(|row| row.tenant == TenantId::SYSTEM);
+        let enabled = [own, for_all].into_iter().flatten().find_map(|row| row.enabled);
+        let (patch, switch) = match own.map(|row| Patch::read(&row.patch)).transpose() {
+            Ok(patch) => (patch.unwrap_or_default(), switch_of(tool, enabled, &self.tenant)),
+            Err(error) => {
+                tracing::error!(tool = %tool.name, tenant = %self.tenant.slug, "switched off: its override cannot be read: {error}");
+                (Patch::default(), Switch::Disabled)
+            }
+        };
         let name = patch.name.clone().unwrap_or_else(|| tool.name.clone());
-        TenantTool { tool: Arc::clone(tool), name, switch: switch_of(tool, enabled, &self.tenant), patch: Arc::new(patch) }
+        TenantTool { tool: Arc::clone(tool), name, switch, patch: Arc::new(patch) }
     }
 
     /// Every tool the tenant could have, switched on or not, in the order of names.
@@ -353,12 +359,14 @@ impl TenantRegistry {
         if let Some(tool) = names.tools.get(&folded) {
             return Some((tool, None));
         }
+        if let Some(tool) = names.renamed.get(&folded).and_then(|canonical| names.tools.get(canonical)) {
+            return Some((tool, None));
+        }
         if let Some((target, alias)) = names.aliases.get(&folded) {
             let expired = alias.remove_by.as_deref().is_some_and(|day| day < today);
             return if expired { None } else { names.tools.get(target).map(|tool| (tool, Some(alias.clone()))) };
         }
-        let renamed = names.renamed.get(&folded)?;
-        names.tools.get(renamed).map(|tool| (tool, None))
+        None
     }
 
     /// Resolves a reference; whether a caller may see and call it is decided by [`crate::toolset`].

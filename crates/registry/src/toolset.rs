@@ -47,6 +47,27 @@ pub enum Outside {
     Blocked,
 }
 
+impl Outside {
+    /// Whether even the name is kept from those who may not administer tools.
+    pub fn hides_the_name(&self) -> bool {
+        match self {
+            Self::NoToolRights
+            | Self::OtherTenants
+            | Self::NotEnabled
+            | Self::Disabled
+            | Self::Internal
+            | Self::MissingPermission(_) => true,
+            Self::NotAssigned
+            | Self::WriteNotAssigned
+            | Self::DeniedByProfile(_)
+            | Self::NotEnabledInRun
+            | Self::AboveCeiling(_)
+            | Self::Frozen
+            | Self::Blocked => false,
+        }
+    }
+}
+
 pub type Standing = Result<Member, Outside>;
 
 impl fmt::Display for Member {
@@ -121,9 +142,8 @@ impl<'a> View<'a> {
         if self.is_outside() && (definition.effective_visibility() == Visibility::Internal || old_name_hidden) {
             return Err(Outside::Internal);
         }
-        if let Some(permission) =
-            definition.required_permission.as_ref().filter(|permission| !self.caller.may(permission))
-        {
+        let demanded = [&definition.required_permission, &tool.patch.required_permission];
+        if let Some(permission) = demanded.into_iter().flatten().find(|permission| !self.caller.may(permission)) {
             return Err(Outside::MissingPermission(permission.clone()));
         }
         let member = match self.agent {
@@ -153,13 +173,15 @@ impl<'a> View<'a> {
         } else if let Some(group) = group() {
             Member::Group(group.clone())
         } else if agent.spec.toolset == Toolset::Open {
-            if tool.definition.class() == EgressClass::Write && !self.registry.tenant.open_write {
-                return Err(Outside::WriteNotAssigned);
-            }
             Member::Open
         } else {
             return Err(Outside::NotAssigned);
         };
+        // Who writes an agent's file, or a tool's group, does not thereby hand out effects: that is assigning.
+        let assigned = matches!(member, Member::Assigned { .. });
+        if tool.definition.class() == EgressClass::Write && !assigned && !self.registry.tenant.open_write {
+            return Err(Outside::WriteNotAssigned);
+        }
         admitted(agent.profile.as_ref().and_then(profile_of), tool)?;
         within(&agent.spec.limits, tool)?;
         Ok(member)
@@ -181,7 +203,8 @@ impl<'a> View<'a> {
         let current = view.registry.tools().filter_map(|tool: &TenantTool| Some(tool.at(tool.tool.current()?, None)));
         current.map(move |tool| {
             let blocked = tool.state() == ToolState::Blocked;
-            let standing = view.standing(&tool).and_then(|member| if blocked { Err(Outside::Blocked) } else { Ok(member) });
+            let standing =
+                view.standing(&tool).and_then(|member| if blocked { Err(Outside::Blocked) } else { Ok(member) });
             (tool, standing)
         })
     }
@@ -209,11 +232,7 @@ fn within(limits: &Limits, tool: &ResolvedTool) -> Result<(), Outside> {
     if limits.enabled_tools.as_ref().is_some_and(|enabled| !names_tool(enabled, tool)) {
         return Err(Outside::NotEnabledInRun);
     }
-    let effects = match tool.definition.side_effects() {
-        "writes" => SideEffects::Writes,
-        "reads" => SideEffects::Reads,
-        _ => SideEffects::None,
-    };
+    let effects = tool.definition.effects();
     match limits.side_effects {
         Some(ceiling) if effects > ceiling => Err(Outside::AboveCeiling(ceiling)),
         _ => Ok(()),

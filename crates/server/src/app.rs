@@ -14,6 +14,8 @@ use crate::config::Config;
 
 pub const FIRST_TENANT: &str = "default";
 pub const FIRST_USER: &str = "admin";
+/// Definitions judged at once, of which each may keep a core busy; more wait for their turn.
+const JUDGED_AT_ONCE_MAX: usize = 2;
 
 /// The tools compiled into this program.
 #[derive(Clone, Copy)]
@@ -32,6 +34,8 @@ pub struct Inner {
     pub clock: Clock,
     pub rng: Rng,
     pub data: std::path::PathBuf,
+    /// How many definitions are judged at once.
+    pub judging: tokio::sync::Semaphore,
     /// Where the server listens, once it does.
     pub listening: OnceLock<std::net::SocketAddr>,
 }
@@ -59,6 +63,7 @@ impl App {
             clock,
             rng,
             data: data.to_owned(),
+            judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
         })))
     }
@@ -82,12 +87,15 @@ impl App {
         format!("{}/#sign-in={token}", self.base_url())
     }
 
-    /// Leaves in a restored database the trace that it is one.
+    /// Leaves in a restored database the trace that it is one, and ends the sessions it brought back.
     pub async fn note_restored(&self, file: &str) -> Result<(), Fault> {
         let caller = crate::auth::local_caller(self, crate::LocalCaller::this_process(), FIRST_TENANT)?;
-        let mut change = Change::new(caller.tenant);
-        change.audit(&self.entry(&caller, caller.tenant, "db.restore", file, serde_json::json!({})));
-        self.store.commit(change).await?;
+        for tenant in self.store.tenants().await? {
+            let mut change = Change::new(tenant.id);
+            change.end_all_sessions(self.clock.now());
+            change.audit(&self.entry(&caller, tenant.id, "db.restore", file, serde_json::json!({})));
+            self.store.commit(change).await?;
+        }
         Ok(())
     }
 
@@ -128,9 +136,10 @@ pub async fn open_store(config: &Config, data: &Path) -> Result<Store, Fault> {
 
 /// The system tenant, a first tenant with a workspace and an administrator. Two replicas may both try; one does it.
 async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault> {
-    if !store.tenants().await?.is_empty() {
-        return Ok(());
-    }
+    // Each is looked for by itself: a start that was cut off between the two goes on where it was.
+    let tenants = store.tenants().await?;
+    let has_system = tenants.iter().any(|tenant| tenant.id == TenantId::SYSTEM);
+    let has_others = tenants.iter().any(|tenant| tenant.id != TenantId::SYSTEM);
     let now = clock.now();
     let slug = |text: &str| text.parse::<Slug>().map_err(Fault::internal);
     let tenant = |id, slug, name: &str| Tenant {
@@ -142,14 +151,19 @@ async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault
         created_at: now,
     };
 
-    let mut system = Change::new(TenantId::SYSTEM);
-    system.insert_tenant(&tenant(TenantId::SYSTEM, slug("system")?, "System"));
-    for (group, tools) in SEEDED_GROUPS {
-        for tool in *tools {
-            system.insert_group_member(group, &toolgate_contracts::FoldedName::of(tool));
+    if !has_system {
+        let mut system = Change::new(TenantId::SYSTEM);
+        system.insert_tenant(&tenant(TenantId::SYSTEM, slug("system")?, "System"));
+        for (group, tools) in SEEDED_GROUPS {
+            for tool in *tools {
+                system.insert_group_member(group, &toolgate_contracts::FoldedName::of(tool));
+            }
         }
+        commit_first(store, system).await?;
     }
-    commit_first(store, system).await?;
+    if has_others {
+        return Ok(());
+    }
 
     let id = TenantId::new(clock, rng);
     let mut first = Change::new(id);

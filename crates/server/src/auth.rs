@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{Caller, Fault, FaultKind, Permissions, Principal, Role, Timestamp};
+use toolgate_contracts::{Caller, Fault, FaultKind, Permission, Permissions, Principal, Role, Timestamp};
 use toolgate_store::Change;
 use toolgate_store::credentials::Holder;
 
@@ -34,6 +34,22 @@ impl LocalCaller {
 /// The scope of the key that lies in the data folder. Whoever can read it owns the folder, so it stands for what the
 /// folder itself gives: a command does the same whether a server holds the folder or not. No route hands it out.
 pub const FOLDER_OWNER_SCOPE: &str = "folder:owner";
+
+/// Whoever acts as an agent uses tools; it changes neither its own rights nor anybody's, whatever its key was made with.
+fn an_agent_may_have(permission: &Permission) -> bool {
+    let using = [
+        Permission::AGENTS_READ,
+        Permission::AGENTS_RUN,
+        Permission::CALLS_CREATE,
+        Permission::CALLS_READ_OWN,
+        Permission::TOKENS_MINT,
+        Permission::TOOLS_READ,
+        Permission::USAGE_READ,
+        Permission::WORKFLOWS_RUN,
+        Permission::WORK_LEASE,
+    ];
+    using.contains(permission) || permission.is_tools_own()
+}
 
 /// What a key turned out to be.
 enum Shown {
@@ -117,7 +133,10 @@ async fn key_caller(app: &App, key: &str) -> Result<Shown, Fault> {
     }
     let scopes = Permissions::from_scopes(found.scopes.iter().map(String::as_str)).map_err(Fault::internal)?;
     // A key holds at most its owner's set, whatever it was made with.
-    let permissions = found.holder.permissions.intersection(&scopes);
+    let mut permissions = found.holder.permissions.intersection(&scopes);
+    if found.agent.is_some() {
+        permissions = permissions.iter().filter(|permission| an_agent_may_have(permission)).cloned().collect();
+    }
     Ok(Shown::Caller(Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) }))
 }
 
@@ -167,11 +186,19 @@ fn require_same_site(app: &App, request: &Parts) -> Result<(), Fault> {
     if same {
         return Ok(());
     }
-    Err(Fault::new(
-        FaultKind::Forbidden,
-        "this request comes from another site",
-        "open the console itself and try there",
-    ))
+    Err(other_site())
+}
+
+/// For a request that carries no cookie yet: a browser that says it comes from elsewhere is believed.
+pub fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Fault> {
+    match header_text(headers, "sec-fetch-site") {
+        None | Some("same-origin" | "none") => Ok(()),
+        Some(_) => Err(other_site()),
+    }
+}
+
+fn other_site() -> Fault {
+    Fault::new(FaultKind::Forbidden, "this request comes from another site", "open the console itself and try there")
 }
 
 fn is_own_origin(app: &App, origin: &str, headers: &HeaderMap) -> bool {

@@ -40,6 +40,13 @@ pub async fn checks(app: &App) -> Vec<Check> {
         Err(error) => Check::bad("migrations", error.to_string(), "use the Toolgate that made this database"),
     });
     checks.push(shadowed(app));
+    checks.push(match app.store.unreadable_rows().await {
+        Ok(rows) if rows.is_empty() => Check::good("rows", "all can be read"),
+        Ok(rows) => {
+            Check::bad("rows", format!("left out: {}", rows.join("; ")), "restore a backup, or remove the rows")
+        }
+        Err(error) => Check::bad("rows", error.to_string(), "restore a backup"),
+    });
     let snapshot = app.registry.snapshot();
     checks.push(Check::good(
         "registry",

@@ -10,6 +10,7 @@ pub mod config;
 mod doctor;
 mod extract;
 mod identity;
+pub mod listen;
 mod pages;
 mod problem;
 mod seal;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -14,14 +14,14 @@ use toolgate_contracts::page::PAGE_ITEMS_MAX;
 use toolgate_contracts::{Caller, Clock, Fault, Rng, Role};
 use toolgate_store::lock::{DataLock, Held, LockError};
 use toolgate_store::people::{User, UserKind};
+use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::app::{App, CodeTools, FIRST_USER};
 use crate::config::Config;
+use crate::listen::{self, Limits};
 use crate::problem::Problem;
 use crate::{LocalCaller, pages};
 
-/// How long open requests may finish after SIGTERM; the contract says ten seconds in all.
-const DRAIN: Duration = Duration::from_secs(8);
 /// How soon a change made by another replica is seen here.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
@@ -117,22 +117,9 @@ pub async fn serve(
     folder.lock.publish(&info).map_err(Fault::internal)?;
 
     let refresher = tokio::spawn(follow_other_replicas(app.clone()));
-    let (drained, draining) = tokio::sync::oneshot::channel::<()>();
-    let stop = async move {
-        stop.await;
-        let _ = drained.send(());
-    };
-    let server = axum::serve(listener, outer(&app)).with_graceful_shutdown(stop).into_future();
+    // Whoever comes before the first is accepted waits in the kernel's queue.
     ready(Ready { sign_in_url: app.sign_in_url(&token), url, key_file });
-    let patience = async {
-        // Dropped without a word if the server ended by itself.
-        let _ = draining.await;
-        tokio::time::sleep(DRAIN).await;
-    };
-    tokio::select! {
-        ended = server => ended.map_err(Fault::internal)?,
-        () = patience => tracing::warn!("some requests did not end in time"),
-    }
+    listen::listen(listener, outer(&app), Limits::default(), stop).await;
     refresher.abort();
     app.close().await;
     Ok(())
@@ -140,7 +127,9 @@ pub async fn serve(
 
 /// The router with its doors: host names, security headers.
 pub fn outer(app: &App) -> Router {
-    let router = app.router().merge(pages::router());
+    // What the API answers is for its caller, not for a cache on the way.
+    let no_store = SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let router = app.router().layer(no_store).merge(pages::router());
     pages::secured(router).layer(middleware::from_fn_with_state(app.clone(), known_host))
 }
 

@@ -27,8 +27,8 @@ CREATE TRIGGER trg_tools_registry_egress_guard BEFORE INSERT OR UPDATE ON tools
 
 CREATE FUNCTION tool_versions_immutable() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF (NEW.tenant_id, NEW.tool_id, NEW.version, NEW.definition, NEW.input_schema, NEW.definition_digest, NEW.behaviour_digest)
-        IS DISTINCT FROM (OLD.tenant_id, OLD.tool_id, OLD.version, OLD.definition, OLD.input_schema, OLD.definition_digest, OLD.behaviour_digest)
+    IF (NEW.tenant_id, NEW.id, NEW.tool_id, NEW.version, NEW.definition, NEW.input_schema, NEW.definition_digest, NEW.behaviour_digest)
+        IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.tool_id, OLD.version, OLD.definition, OLD.input_schema, OLD.definition_digest, OLD.behaviour_digest)
         OR NEW.output_schema IS DISTINCT FROM OLD.output_schema OR NEW.source IS DISTINCT FROM OLD.source THEN
         PERFORM toolgate_refuse('tool_versions_immutable');
     END IF;
@@ -36,6 +36,34 @@ BEGIN
 END $$;
 CREATE TRIGGER tool_versions_immutable BEFORE UPDATE ON tool_versions
     FOR EACH ROW EXECUTE FUNCTION tool_versions_immutable();
+
+-- A version goes with its tool, and not before it. When the tool's deletion cascades, the tool is gone already.
+CREATE FUNCTION tool_versions_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM tools WHERE id = OLD.tool_id) THEN
+        PERFORM toolgate_refuse('tool_versions_stay');
+    END IF;
+    RETURN OLD;
+END $$;
+CREATE TRIGGER tool_versions_stay BEFORE DELETE ON tool_versions
+    FOR EACH ROW EXECUTE FUNCTION tool_versions_stay();
+
+-- These may name a tool of their own tenant or one of the system's. The writer sees no others, so what it does not see
+-- is refused. The rule's name is the trigger's argument.
+CREATE FUNCTION own_or_shared() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM tools WHERE id = NEW.tool_id
+                   AND tenant_id IN (NEW.tenant_id, '00000000-0000-0000-0000-000000000000')) THEN
+        PERFORM toolgate_refuse(TG_ARGV[0]);
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER tool_overrides_own_or_shared BEFORE INSERT OR UPDATE OF tenant_id, tool_id ON tool_overrides
+    FOR EACH ROW EXECUTE FUNCTION own_or_shared('tool_overrides_own_or_shared');
+CREATE TRIGGER tool_aliases_own_or_shared BEFORE INSERT OR UPDATE OF tenant_id, tool_id ON tool_aliases
+    FOR EACH ROW EXECUTE FUNCTION own_or_shared('tool_aliases_own_or_shared');
+CREATE TRIGGER assignments_own_or_shared BEFORE INSERT OR UPDATE OF tenant_id, tool_id ON assignments
+    FOR EACH ROW EXECUTE FUNCTION own_or_shared('assignments_own_or_shared');
 
 -- A call begins pending, running, or refused; what ends at once may be written when it has ended, if it has no effect.
 CREATE FUNCTION calls_begin() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -56,6 +84,10 @@ BEGIN
         'running>completed', 'running>failed', 'running>cancelled', 'running>outcome_unknown',
         'outcome_unknown>completed', 'outcome_unknown>failed') THEN
         PERFORM toolgate_refuse('calls_arrows');
+    END IF;
+    IF (NEW.tenant_id, NEW.id, NEW.tool_id, NEW.mode, NEW.egress_class, NEW.effect_free)
+        IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.tool_id, OLD.mode, OLD.egress_class, OLD.effect_free) THEN
+        PERFORM toolgate_refuse('calls_identity_stays');
     END IF;
     IF OLD.person_required AND NOT NEW.person_required THEN
         PERFORM toolgate_refuse('calls_person_required_stays');
@@ -78,12 +110,16 @@ CREATE TRIGGER audit_leaves_append_only BEFORE UPDATE OR DELETE ON audit_leaves
     FOR EACH ROW EXECUTE FUNCTION append_only('audit_leaves_append_only');
 CREATE TRIGGER audit_sequence_append_only BEFORE UPDATE OR DELETE ON audit_sequence
     FOR EACH ROW EXECUTE FUNCTION append_only('audit_sequence_append_only');
+CREATE TRIGGER audit_checkpoints_append_only BEFORE UPDATE OR DELETE ON audit_checkpoints
+    FOR EACH ROW EXECUTE FUNCTION append_only('audit_checkpoints_append_only');
 CREATE TRIGGER events_no_truncate BEFORE TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION append_only('events_append_only');
 CREATE TRIGGER audit_leaves_no_truncate BEFORE TRUNCATE ON audit_leaves
     FOR EACH STATEMENT EXECUTE FUNCTION append_only('audit_leaves_append_only');
 CREATE TRIGGER audit_sequence_no_truncate BEFORE TRUNCATE ON audit_sequence
     FOR EACH STATEMENT EXECUTE FUNCTION append_only('audit_sequence_append_only');
+CREATE TRIGGER audit_checkpoints_no_truncate BEFORE TRUNCATE ON audit_checkpoints
+    FOR EACH STATEMENT EXECUTE FUNCTION append_only('audit_checkpoints_append_only');
 
 -- ── partitions ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,6 +196,9 @@ BEGIN
         EXECUTE format('GRANT toolgate_app TO %I', current_user);
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO toolgate_app', current_schema());
+    -- The role is the whole cluster's, so whoever serves another database must not even connect to this one.
+    EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), current_user);
 
     FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',
         'sign_in_links', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_overrides',
@@ -192,5 +231,5 @@ BEGIN
     GRANT SELECT ON migrations TO toolgate_app;
 
     -- The log is written once. Triggers say the same to whoever else may write.
-    REVOKE UPDATE, DELETE ON events, audit_leaves, audit_sequence, schema_versions FROM toolgate_app;
+    REVOKE UPDATE, DELETE ON events, audit_leaves, audit_sequence, audit_checkpoints, schema_versions FROM toolgate_app;
 END $$;

@@ -176,6 +176,8 @@ CREATE TABLE tools (
     risk TEXT NOT NULL DEFAULT 'safe' CONSTRAINT tools_risk CHECK (risk IN ('safe', 'sensitive', 'critical')),
     created_at {int} NOT NULL,
     PRIMARY KEY (id),
+    -- For those whose tool must be of their own tenant.
+    UNIQUE (tenant_id, id),
     CONSTRAINT tools_write_is_not_safe CHECK (NOT (egress_class = 'write' AND risk = 'safe'))
 ) {strict};
 CREATE UNIQUE INDEX tools_folded ON tools (tenant_id, folded);
@@ -192,7 +194,7 @@ CREATE TABLE schema_versions (
 CREATE TABLE tool_versions (
     tenant_id {uuid} NOT NULL,
     id {uuid} NOT NULL,
-    tool_id {uuid} NOT NULL REFERENCES tools (id) ON DELETE CASCADE,
+    tool_id {uuid} NOT NULL,
     version TEXT NOT NULL,
     -- Without the schemas, which are kept by content.
     definition TEXT NOT NULL,
@@ -209,6 +211,7 @@ CREATE TABLE tool_versions (
     published_by TEXT NOT NULL,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id),
+    FOREIGN KEY (tenant_id, tool_id) REFERENCES tools (tenant_id, id) ON DELETE CASCADE,
     FOREIGN KEY (tenant_id, input_schema) REFERENCES schema_versions (tenant_id, digest),
     FOREIGN KEY (tenant_id, output_schema) REFERENCES schema_versions (tenant_id, digest)
 ) {strict};
@@ -220,11 +223,15 @@ CREATE TABLE tool_overrides (
     tool_id {uuid} NOT NULL REFERENCES tools (id) ON DELETE CASCADE,
     enabled {bool},
     patch TEXT NOT NULL DEFAULT '{}',
+    -- What the tenant renamed the tool to, folded: a name like any other, so it must be free and is then taken.
+    renamed TEXT,
     revision {int} NOT NULL DEFAULT 1,
     updated_by TEXT NOT NULL,
     updated_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, tool_id)
 ) {strict};
+
+CREATE UNIQUE INDEX tool_overrides_renamed ON tool_overrides (tenant_id, renamed) WHERE renamed IS NOT NULL;
 
 CREATE TABLE tool_aliases (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),

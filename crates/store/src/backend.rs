@@ -30,6 +30,8 @@ pub const CONNECTIONS_MAX: usize = 8;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a query may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the queries of one snapshot may take together.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a caller waits for the answer to a change that the writer has taken. The writer's own limits are shorter:
 /// this one is for a disk that hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
@@ -148,6 +150,22 @@ impl Store {
         match &self.shared.backend {
             Backend::Sqlite(sqlite) => sqlite.query(text, parameters).await,
             Backend::Postgres(postgres) => postgres.query(scope, &text, &parameters).await,
+        }
+    }
+
+    /// Reads several queries without parameters of their own, all as of one moment: what is committed meanwhile is seen
+    /// by none of them.
+    pub(crate) async fn query_all(&self, scope: &Scope, sql: &[&str]) -> Result<Vec<Vec<Row>>, Error> {
+        let judge = if scope.tenant().is_some() { Judge::Tenant } else { Judge::Everyone };
+        let tenant = scope.tenant().map(Value::from);
+        let mut queries = Vec::with_capacity(sql.len());
+        for sql in sql {
+            let tenant = tenant.clone().filter(|_| !sql.starts_with(NO_TENANT));
+            queries.push((self.shared.texts.get(sql, judge)?, tenant.into_iter().collect::<Vec<Value>>()));
+        }
+        match &self.shared.backend {
+            Backend::Sqlite(sqlite) => sqlite.query_all(queries).await,
+            Backend::Postgres(postgres) => postgres.query_all(scope, &queries).await,
         }
     }
 

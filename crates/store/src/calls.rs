@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store, Value};
 
-/// A user who manages more agents than this reads their calls agent by agent.
+/// How many agents one query is about; the calls of more are read by several and merged.
 const AGENTS_MERGED_MAX: usize = 64;
 
 macro_rules! statuses {
@@ -259,24 +259,53 @@ impl Store {
             parameters.push(before.into());
             let _ = write!(condition, " AND c.id < ${}", parameters.len() + 1);
         }
-        let page = |owner: &str| {
-            format!(
-                "SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page"
-            )
-        };
-        // Each part is one index range, so a page costs the same whether the viewer has ten calls or a million.
-        let (scope, source) = match sight {
-            Sight::Everything => (Scope::Tenant(tenant), page("")),
-            Sight::OwnAndManaged { viewer, agents } => {
-                parameters.push(viewer.to_string().into());
-                let mut parts = vec![page(&format!(" AND c.principal = ${}", parameters.len() + 1))];
-                for agent in agents.iter().take(AGENTS_MERGED_MAX) {
-                    parameters.push((*agent).into());
-                    parts.push(page(&format!(" AND c.agent_id = ${}", parameters.len() + 1)));
-                }
-                (Scope::Viewer { tenant, viewer: *viewer }, parts.join(" UNION "))
+        let (viewer, agents) = match sight {
+            Sight::Everything => {
+                let source = page(&condition, "", limit);
+                return self.joined(&Scope::Tenant(tenant), &source, parameters, limit).await;
             }
+            Sight::OwnAndManaged { viewer, agents } => (*viewer, agents),
         };
+        let scope = Scope::Viewer { tenant, viewer };
+        // Asked about one agent, the others need not be looked at.
+        let agents: Vec<AgentId> = match filter.agent {
+            Some(asked) => agents.iter().copied().filter(|agent| *agent == asked).collect(),
+            None => agents.clone(),
+        };
+        let mut own = parameters.clone();
+        own.push(viewer.to_string().into());
+        let mut parts = vec![page(&condition, &format!(" AND c.principal = ${}", own.len() + 1), limit)];
+        let mut bound = own;
+        let mut calls = Vec::new();
+        let mut rest = agents.as_slice();
+        // Each part is one index range, so a page costs the same whether the viewer has ten calls or a million.
+        loop {
+            let (now, later) = rest.split_at(rest.len().min(AGENTS_MERGED_MAX));
+            rest = later;
+            for agent in now {
+                bound.push((*agent).into());
+                parts.push(page(&condition, &format!(" AND c.agent_id = ${}", bound.len() + 1), limit));
+            }
+            calls.extend(self.joined(&scope, &parts.join(" UNION "), std::mem::take(&mut bound), limit).await?);
+            if rest.is_empty() {
+                break;
+            }
+            (parts, bound) = (Vec::new(), parameters.clone());
+        }
+        calls.sort_by_key(|call: &CallSummary| std::cmp::Reverse(call.id));
+        calls.dedup_by(|left, right| left.id == right.id);
+        calls.truncate(limit as usize);
+        Ok(calls)
+    }
+
+    /// The rows of `source` with the names that lists show, newest first.
+    async fn joined(
+        &self,
+        scope: &Scope,
+        source: &str,
+        parameters: Vec<Value>,
+        limit: u32,
+    ) -> Result<Vec<CallSummary>, Error> {
         let sql = format!(
             "SELECT c.id, c.call_id, c.run_id, c.tool_id, t.name, c.tool_version, c.agent_id, c.principal, c.source,
                 c.egress_class, c.status, c.approval_status, s.title, c.created_at, c.completed_at
@@ -284,8 +313,14 @@ impl Store {
              LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
              ORDER BY c.id DESC LIMIT {limit}"
         );
-        self.query(&scope, &sql, parameters).await?.iter().map(summary).collect()
+        self.query(scope, &sql, parameters).await?.iter().map(summary).collect()
     }
+}
+
+fn page(condition: &str, owner: &str, limit: u32) -> String {
+    format!(
+        "SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page"
+    )
 }
 
 fn summary(row: &Row) -> Result<CallSummary, Error> {

@@ -6,7 +6,7 @@
 mod writing;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
 use toolgate_contracts::definition::{Origin, ToolState, Visibility};
 use toolgate_contracts::{
@@ -16,7 +16,7 @@ use toolgate_contracts::{
 use utoipa::ToSchema;
 
 use crate::error::Error;
-use crate::people::{Tenant, Workspace};
+use crate::people::{self, Tenant, Workspace};
 use crate::scope::Scope;
 use crate::{Row, Store};
 
@@ -130,55 +130,136 @@ pub use writing::Guarded;
 
 const ALL: Scope = Scope::Everyone("the snapshot serves every tenant");
 
+/// A table of the catalog: its name, its query, and which column holds the id by which an unreadable row is named.
+struct Source {
+    table: &'static str,
+    sql: &'static str,
+    id: usize,
+}
+
+const REVISION: &str = "SELECT value FROM counters WHERE name = 'registry'";
+const TENANTS: Source = Source {
+    table: "tenants",
+    sql: "SELECT id, slug, name, currency, open_write, created_at FROM tenants ORDER BY slug",
+    id: 0,
+};
+const WORKSPACES: Source =
+    Source { table: "workspaces", sql: "SELECT tenant_id, id, slug, name, created_at FROM workspaces", id: 1 };
+const TOOLS: Source =
+    Source { table: "tools", sql: "SELECT tenant_id, id, name, origin, created_at FROM tools", id: 1 };
+const VERSIONS: Source = Source {
+    table: "tool_versions",
+    sql: "SELECT v.tenant_id, v.id, v.tool_id, v.version, v.definition, i.schema_text, o.schema_text, v.source,
+            v.definition_digest, v.behaviour_digest, v.state, v.message, v.remove_by, v.replaced_by, v.published_by, v.created_at,
+            v.output_schema
+         FROM tool_versions v
+         LEFT JOIN schema_versions i ON i.tenant_id = v.tenant_id AND i.digest = v.input_schema
+         LEFT JOIN schema_versions o ON o.tenant_id = v.tenant_id AND o.digest = v.output_schema",
+    id: 1,
+};
+const OVERRIDES: Source = Source {
+    table: "tool_overrides",
+    sql: "SELECT tenant_id, tool_id, enabled, patch, revision FROM tool_overrides",
+    id: 1,
+};
+const ALIASES: Source = Source {
+    table: "tool_aliases",
+    sql: "SELECT tenant_id, name, tool_id, remove_by, visibility FROM tool_aliases",
+    id: 2,
+};
+const GROUPS: Source =
+    Source { table: "tool_groups", sql: "SELECT tenant_id, name, tool_folded FROM tool_groups", id: 0 };
+const AGENTS: Source = Source {
+    table: "agents",
+    sql: "SELECT tenant_id, id, workspace_id, owner_id, profile_id, spec, state, revision FROM agents",
+    id: 1,
+};
+const PROFILES: Source = Source { table: "profiles", sql: "SELECT tenant_id, id, spec, revision FROM profiles", id: 1 };
+const ASSIGNMENTS: Source = Source {
+    table: "assignments",
+    sql: "SELECT tenant_id, agent_id, tool_id, profile_id, created_by, created_at FROM assignments",
+    id: 1,
+};
+
 impl Store {
     pub async fn registry_revision(&self) -> Result<i64, Error> {
-        let rows = self.query(&ALL, "SELECT value FROM counters WHERE name = 'registry'", vec![]).await?;
-        rows.first().map_or(Err(Error::Corrupt("no registry counter".into())), |row| row.get(0))
+        revision(&self.query(&ALL, REVISION, vec![]).await?)
     }
 
-    /// Reads the catalog; again if it changed while it was read.
+    /// Reads the catalog as of one moment. A row that cannot be read is left out and logged, so that it harms nobody but
+    /// those it is of; a tool whose override cannot be read is disabled, because the override may be what guards it.
     pub async fn catalog(&self) -> Result<Catalog, Error> {
-        loop {
-            let revision = self.registry_revision().await?;
-            let catalog = self.read_catalog(revision).await?;
-            if self.registry_revision().await? == revision {
-                return Ok(catalog);
-            }
+        let (catalog, unreadable) = self.read_catalog().await?;
+        for row in unreadable {
+            tracing::error!("left out of the registry, because it cannot be read: {row}");
         }
+        Ok(catalog)
     }
 
-    async fn read_catalog(&self, revision: i64) -> Result<Catalog, Error> {
-        Ok(Catalog {
-            revision,
-            tenants: self.tenants().await?,
-            workspaces: self.all("SELECT tenant_id, id, slug, name, created_at FROM workspaces", workspace).await?,
-            tools: self.all("SELECT tenant_id, id, name, origin, created_at FROM tools", tool).await?,
-            versions: self
-                .all(
-                    "SELECT v.tenant_id, v.id, v.tool_id, v.version, v.definition, i.schema_text, o.schema_text, v.source,
-                        v.definition_digest, v.behaviour_digest, v.state, v.message, v.remove_by, v.replaced_by, v.published_by, v.created_at
-                     FROM tool_versions v
-                     JOIN schema_versions i ON i.tenant_id = v.tenant_id AND i.digest = v.input_schema
-                     LEFT JOIN schema_versions o ON o.tenant_id = v.tenant_id AND o.digest = v.output_schema",
-                    version,
-                )
-                .await?,
-            overrides: self.all("SELECT tenant_id, tool_id, enabled, patch, revision FROM tool_overrides", over).await?,
-            aliases: self.all("SELECT tenant_id, name, tool_id, remove_by, visibility FROM tool_aliases", alias).await?,
-            groups: self.all("SELECT tenant_id, name, tool_folded FROM tool_groups", group).await?,
-            agents: self
-                .all("SELECT tenant_id, id, workspace_id, owner_id, profile_id, spec, state, revision FROM agents", agent)
-                .await?,
-            profiles: self.all("SELECT tenant_id, id, spec, revision FROM profiles", profile).await?,
-            assignments: self
-                .all("SELECT tenant_id, agent_id, tool_id, profile_id, created_by, created_at FROM assignments", assignment)
-                .await?,
+    /// The rows that [`Store::catalog`] leaves out: table, id, and what is wrong, without what they hold.
+    pub async fn unreadable_rows(&self) -> Result<Vec<String>, Error> {
+        Ok(self.read_catalog().await?.1)
+    }
+
+    async fn read_catalog(&self) -> Result<(Catalog, Vec<String>), Error> {
+        let sources =
+            [&TENANTS, &WORKSPACES, &TOOLS, &VERSIONS, &OVERRIDES, &ALIASES, &GROUPS, &AGENTS, &PROFILES, &ASSIGNMENTS];
+        let sql: Vec<&str> = std::iter::once(REVISION).chain(sources.iter().map(|source| source.sql)).collect();
+        let mut results = self.query_all(&ALL, &sql).await?.into_iter();
+        let mut next = || results.next().unwrap_or_default();
+        let mut unreadable = Vec::new();
+        let catalog = Catalog {
+            revision: revision(&next())?,
+            tenants: readable(&TENANTS, &next(), people::tenant, &mut unreadable),
+            workspaces: readable(&WORKSPACES, &next(), workspace, &mut unreadable),
+            tools: readable(&TOOLS, &next(), tool, &mut unreadable),
+            versions: readable(&VERSIONS, &next(), version, &mut unreadable),
+            overrides: overrides(&next(), &mut unreadable),
+            aliases: readable(&ALIASES, &next(), alias, &mut unreadable),
+            groups: readable(&GROUPS, &next(), group, &mut unreadable),
+            agents: readable(&AGENTS, &next(), agent, &mut unreadable),
+            profiles: readable(&PROFILES, &next(), profile, &mut unreadable),
+            assignments: readable(&ASSIGNMENTS, &next(), assignment, &mut unreadable),
+        };
+        Ok((catalog, unreadable))
+    }
+}
+
+fn revision(rows: &[Row]) -> Result<i64, Error> {
+    rows.first().map_or(Err(Error::Corrupt("no registry counter".into())), |row| row.get(0))
+}
+
+/// The rows that can be read; the others are named.
+fn readable<T>(
+    source: &Source,
+    rows: &[Row],
+    read: fn(&Row) -> Result<T, Error>,
+    unreadable: &mut Vec<String>,
+) -> Vec<T> {
+    let read = |row: &Row| read(row).map_err(|error| unreadable.push(named(source, row, &error))).ok();
+    rows.iter().filter_map(read).collect()
+}
+
+fn overrides(rows: &[Row], unreadable: &mut Vec<String>) -> Vec<Override> {
+    let mut read = |row: &Row| {
+        over(row).or_else(|error| {
+            unreadable.push(named(&OVERRIDES, row, &error));
+            // Whose it is must be known to switch anything off.
+            let (tenant, tool) = (row.get(0)?, row.get(1)?);
+            let revision = row.get(4).unwrap_or_default();
+            Ok::<_, Error>(Override { tenant, tool, enabled: Some(false), patch: Json::Object(Map::new()), revision })
         })
-    }
+    };
+    rows.iter().filter_map(|row| read(row).ok()).collect()
+}
 
-    async fn all<T>(&self, sql: &str, read: fn(&Row) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-        self.query(&ALL, sql, vec![]).await?.iter().map(read).collect()
-    }
+fn named(source: &Source, row: &Row, error: &Error) -> String {
+    let id = row.get::<uuid::Uuid>(source.id).map_or_else(|_| "of unknown id".to_owned(), |id| id.to_string());
+    let reason = match error {
+        Error::Corrupt(reason) => reason.clone(),
+        other => other.to_string(),
+    };
+    format!("{} {id}: {reason}", source.table)
 }
 
 fn workspace(row: &Row) -> Result<(TenantId, Workspace), Error> {
@@ -197,12 +278,14 @@ fn tool(row: &Row) -> Result<Tool, Error> {
 }
 
 fn version(row: &Row) -> Result<Version, Error> {
-    let mut definition: Json = row.json(4)?;
-    definition["input_schema"] = row.json(5)?;
-    if row.get::<Option<String>>(6)?.is_some() {
-        definition["output_schema"] = row.json(6)?;
+    // An object: to put a member into anything else would panic.
+    let mut definition: Map<String, Json> = row.json(4)?;
+    definition.insert("input_schema".into(), row.json(5)?);
+    if row.get::<Option<Digest>>(16)?.is_some() {
+        definition.insert("output_schema".into(), row.json(6)?);
     }
-    let definition: Definition = json::decode(definition).map_err(|error| Error::Corrupt(error.to_string()))?;
+    let definition: Definition =
+        json::decode(Json::Object(definition)).map_err(|_| Error::Corrupt("column 4 is not a definition".into()))?;
     let lifecycle =
         Lifecycle { state: row.parse(10)?, message: row.get(11)?, remove_by: row.get(12)?, replaced_by: row.get(13)? };
     Ok(Version {

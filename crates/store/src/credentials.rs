@@ -150,6 +150,25 @@ impl Change {
     }
 }
 
+const KEYS: &str = "SELECT k.id, k.name, k.user_id, u.name, k.agent_id, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+     FROM api_keys k JOIN users u ON u.tenant_id = k.tenant_id AND u.id = k.user_id
+     WHERE k.tenant_id = $1";
+
+fn api_key(row: &Row) -> Result<ApiKey, Error> {
+    Ok(ApiKey {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        owner: row.get(2)?,
+        owner_name: row.get(3)?,
+        agent: row.get(4)?,
+        scopes: row.json(5)?,
+        created_at: row.get(6)?,
+        expires_at: row.get(7)?,
+        revoked_at: row.get(8)?,
+        last_used_at: row.get(9)?,
+    })
+}
+
 const BEFORE_TENANT: Scope = Scope::Everyone("a credential is looked up before its tenant is known");
 
 impl Store {
@@ -214,27 +233,22 @@ impl Store {
         before: Option<KeyId>,
         limit: u32,
     ) -> Result<Vec<ApiKey>, Error> {
-        let sql = "SELECT k.id, k.name, k.user_id, u.name, k.agent_id, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
-             FROM api_keys k JOIN users u ON u.tenant_id = k.tenant_id AND u.id = k.user_id
-             WHERE k.tenant_id = $1 AND (k.user_id = $2 OR $3) AND (k.id < $4 OR $5) ORDER BY k.id DESC LIMIT $6";
+        let sql = format!("{KEYS} AND (k.user_id = $2 OR $3) AND (k.id < $4 OR $5) ORDER BY k.id DESC LIMIT $6");
         let parameters =
             vec![owner.into(), owner.is_none().into(), before.into(), before.is_none().into(), limit.into()];
-        let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
-        let key = |row: &Row| {
-            Ok(ApiKey {
-                id: row.get(0)?,
-                name: row.get(1)?,
-                owner: row.get(2)?,
-                owner_name: row.get(3)?,
-                agent: row.get(4)?,
-                scopes: row.json(5)?,
-                created_at: row.get(6)?,
-                expires_at: row.get(7)?,
-                revoked_at: row.get(8)?,
-                last_used_at: row.get(9)?,
-            })
-        };
-        rows.iter().map(key).collect()
+        self.query(&Scope::Tenant(tenant), &sql, parameters).await?.iter().map(api_key).collect()
+    }
+
+    /// The key with this id, revoked or not.
+    pub async fn key_by_id(&self, tenant: TenantId, id: KeyId) -> Result<Option<ApiKey>, Error> {
+        let sql = format!("{KEYS} AND k.id = $2");
+        self.query(&Scope::Tenant(tenant), &sql, vec![id.into()]).await?.first().map(api_key).transpose()
+    }
+
+    /// The keys of this name that are not revoked, newest first: each user may have one.
+    pub async fn keys_by_name(&self, tenant: TenantId, name: &str) -> Result<Vec<ApiKey>, Error> {
+        let sql = format!("{KEYS} AND k.name = $2 AND k.revoked_at IS NULL ORDER BY k.id DESC");
+        self.query(&Scope::Tenant(tenant), &sql, vec![name.into()]).await?.iter().map(api_key).collect()
     }
 
     /// Notes the use of a credential; not worth waiting for the disk.

@@ -3,7 +3,7 @@
 //! The file's text is for whoever finds it locked: the holder writes where it can be reached.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -110,12 +110,10 @@ impl DataLock {
 
 /// What cannot be read is shown as nothing: the lock itself is what counts.
 fn read(file: &File) -> Held {
-    let mut text = String::new();
-    let limit = u64::try_from(TEXT_BYTES_MAX).unwrap_or(u64::MAX);
-    let info: Map<String, Value> = match file.take(limit).read_to_string(&mut text) {
-        Ok(_) => serde_json::from_str(text.trim_end()).unwrap_or_default(),
-        Err(_) => Map::new(),
-    };
+    // From the beginning each time: the same file is looked at again and again.
+    let mut text = vec![0; TEXT_BYTES_MAX];
+    let length = file.read_at(&mut text, 0).unwrap_or(0);
+    let info: Map<String, Value> = serde_json::from_slice(text[..length].trim_ascii_end()).unwrap_or_default();
     let pid = info.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok());
     Held { pid, info }
 }

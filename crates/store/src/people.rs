@@ -160,7 +160,7 @@ impl Change {
 
 const TENANT_COLUMNS: &str = "id, slug, name, currency, open_write, created_at";
 
-fn tenant(row: &Row) -> Result<Tenant, Error> {
+pub(crate) fn tenant(row: &Row) -> Result<Tenant, Error> {
     Ok(Tenant {
         id: row.get(0)?,
         slug: row.parse(1)?,
@@ -195,11 +195,12 @@ impl Store {
         self.with_rights(tenant, rows).await
     }
 
-    /// A user by id or by name.
+    /// A user by id, else by name, else by e-mail address.
     pub async fn user(&self, tenant: TenantId, id_or_name: &str) -> Result<Option<User>, Error> {
         let sql = "SELECT u.id, u.kind, u.name, a.email, u.disabled_at, u.created_at
              FROM users u LEFT JOIN accounts a ON a.id = u.account_id
-             WHERE u.tenant_id = $1 AND (u.id = $2 OR u.name = $3 OR a.email = $3) ORDER BY u.name LIMIT 1";
+             WHERE u.tenant_id = $1 AND (u.id = $2 OR u.name = $3 OR a.email = $3)
+             ORDER BY CASE WHEN u.id = $2 THEN 0 WHEN u.name = $3 THEN 1 ELSE 2 END LIMIT 1";
         let id = id_or_name.parse::<UserId>().ok();
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![id.into(), id_or_name.into()]).await?;
         Ok(self.with_rights(tenant, rows).await?.pop())

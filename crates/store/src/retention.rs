@@ -28,6 +28,16 @@ impl Change {
         )
     }
 
+    /// Ends every browser session and spends every sign-in link of a tenant: what a restored backup holds of them may
+    /// have been ended since.
+    pub fn end_all_sessions(&mut self, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE browser_sessions SET revoked_at = $2 WHERE tenant_id = $1 AND revoked_at IS NULL",
+            [at.into()],
+        );
+        self.then("UPDATE sign_in_links SET used_at = $2 WHERE tenant_id = $1 AND used_at IS NULL", [at.into()])
+    }
+
     /// Removes what a person sent and got. Rows, decisions and the log stay; salts go, so nothing can be guessed back.
     pub fn erase_payloads_of(&mut self, person: Principal) -> &mut Self {
         self.then(

@@ -13,31 +13,45 @@ pub struct Row(pub(crate) Vec<Value>);
 
 /// What can be read from a column. A value of another kind means the schema and the code disagree.
 pub trait Column: Sized {
+    /// How an error calls it.
+    const KIND: &'static str;
+
     fn column(value: &Value) -> Option<Self>;
 }
 
+/// Errors name the column and what was expected there, never what it holds.
 impl Row {
     pub fn get<T: Column>(&self, position: usize) -> Result<T, Error> {
-        self.0
-            .get(position)
-            .and_then(T::column)
-            .ok_or_else(|| Error::Corrupt(format!("column {position} is {:?}", self.0.get(position))))
+        let value = self.0.get(position).and_then(T::column);
+        value.ok_or_else(|| Error::Corrupt(format!("column {position} is not {}", T::KIND)))
     }
 
     /// A column of text in the grammar of `T`.
     pub fn parse<T: FromStr>(&self, position: usize) -> Result<T, Error> {
         let text: String = self.get(position)?;
-        text.parse().map_err(|_| Error::Corrupt(format!("column {position} holds {text:?}")))
+        text.parse().map_err(|_| Error::Corrupt(format!("column {position} is not {}", short_name::<T>())))
     }
 
     /// A column of JSON text.
     pub fn json<T: serde::de::DeserializeOwned>(&self, position: usize) -> Result<T, Error> {
         let text: String = self.get(position)?;
-        serde_json::from_str(&text).map_err(|error| Error::Corrupt(format!("column {position}: {error}")))
+        serde_json::from_str(&text).map_err(|error| {
+            let (line, at, kind) = (error.line(), error.column(), short_name::<T>());
+            Error::Corrupt(format!("column {position} is not JSON of {kind}, seen at {line}:{at}"))
+        })
     }
 }
 
+/// A type's name without its path and parameters.
+fn short_name<T>() -> &'static str {
+    let name = std::any::type_name::<T>();
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name)
+}
+
 impl Column for bool {
+    const KIND: &'static str = "a boolean";
+
     fn column(value: &Value) -> Option<Self> {
         match value {
             Value::Bool(flag) => Some(*flag),
@@ -47,6 +61,8 @@ impl Column for bool {
     }
 }
 impl Column for i64 {
+    const KIND: &'static str = "a number";
+
     fn column(value: &Value) -> Option<Self> {
         match value {
             Value::Int(number) => Some(*number),
@@ -55,11 +71,15 @@ impl Column for i64 {
     }
 }
 impl Column for u32 {
+    const KIND: &'static str = "a number of 32 bits";
+
     fn column(value: &Value) -> Option<Self> {
         i64::column(value)?.try_into().ok()
     }
 }
 impl Column for f64 {
+    const KIND: &'static str = "a real number";
+
     fn column(value: &Value) -> Option<Self> {
         match value {
             Value::Real(number) => Some(*number),
@@ -68,11 +88,15 @@ impl Column for f64 {
     }
 }
 impl Column for Timestamp {
+    const KIND: &'static str = "a time";
+
     fn column(value: &Value) -> Option<Self> {
         i64::column(value).map(Self::from_millis)
     }
 }
 impl Column for String {
+    const KIND: &'static str = "text";
+
     fn column(value: &Value) -> Option<Self> {
         match value {
             Value::Text(text) => Some(text.clone()),
@@ -81,6 +105,8 @@ impl Column for String {
     }
 }
 impl Column for Vec<u8> {
+    const KIND: &'static str = "bytes";
+
     fn column(value: &Value) -> Option<Self> {
         match value {
             Value::Bytes(bytes) => Some(bytes.clone()),
@@ -89,11 +115,15 @@ impl Column for Vec<u8> {
     }
 }
 impl Column for Digest {
+    const KIND: &'static str = "a digest";
+
     fn column(value: &Value) -> Option<Self> {
         Vec::column(value)?.try_into().ok().map(Self::from_bytes)
     }
 }
 impl Column for Uuid {
+    const KIND: &'static str = "a UUID";
+
     /// SQLite keeps a UUID as its sixteen bytes.
     fn column(value: &Value) -> Option<Self> {
         match value {
@@ -104,11 +134,15 @@ impl Column for Uuid {
     }
 }
 impl<K> Column for Id<K> {
+    const KIND: &'static str = "an id";
+
     fn column(value: &Value) -> Option<Self> {
         Uuid::column(value).map(Self::from_uuid)
     }
 }
 impl<T: Column> Column for Option<T> {
+    const KIND: &'static str = T::KIND;
+
     fn column(value: &Value) -> Option<Self> {
         match value {
             Value::Null => Some(None),

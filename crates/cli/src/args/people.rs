@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use toolgate_contracts::Role;
 
-use super::one_of;
+use super::{Limit, one_of};
 
 #[derive(Subcommand)]
 pub enum KeyCommand {
@@ -28,12 +28,8 @@ pub enum KeyCommand {
         #[arg(long, value_name = "N")]
         days: Option<u32>,
     },
-    /// List keys, newest first
-    List {
-        /// How many at most
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-        limit: u32,
-    },
+    /// List keys, newest first; with --json also the ids that do not fit
+    List(Limit),
     /// Revoke a key at once
     Revoke {
         /// The key's name or id
@@ -44,7 +40,7 @@ pub enum KeyCommand {
 #[derive(Subcommand)]
 pub enum TenantCommand {
     /// List the tenants you may see
-    List,
+    List(Limit),
     /// Create a tenant with its first workspace
     Create {
         /// Its short name
@@ -72,6 +68,9 @@ pub struct NewUser {
     /// May be repeated [default: member, for a service service]
     #[arg(long = "role", value_name = "ROLE", value_parser = one_of(&Role::ALL, Role::as_str))]
     pub roles: Vec<String>,
+    /// A word that tools demand by `required_permission`; may be repeated
+    #[arg(long = "permission", value_name = "WORD")]
+    pub permissions: Vec<String>,
     /// May be repeated [default: main]
     #[arg(long = "workspace", value_name = "WORKSPACE")]
     pub workspaces: Vec<String>,
@@ -87,6 +86,9 @@ pub struct EditUser {
     /// The roles from now on; may be repeated
     #[arg(long = "role", value_name = "ROLE", value_parser = one_of(&Role::ALL, Role::as_str))]
     pub roles: Vec<String>,
+    /// The words that tools demand, from now on; may be repeated
+    #[arg(long = "permission", value_name = "WORD")]
+    pub permissions: Vec<String>,
     /// The workspaces from now on; may be repeated
     #[arg(long = "workspace", value_name = "WORKSPACE")]
     pub workspaces: Vec<String>,
@@ -101,11 +103,7 @@ pub struct EditUser {
 #[derive(Subcommand)]
 pub enum UserCommand {
     /// List the users of the tenant
-    List {
-        /// How many at most
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-        limit: u32,
-    },
+    List(Limit),
     /// Create a user
     #[command(
         after_help = "Examples:\n  toolgate user create Ada --email ada@example.com --role author\n  toolgate user create deployer --service"
@@ -128,7 +126,7 @@ pub enum UserCommand {
 #[derive(Subcommand)]
 pub enum WorkspaceCommand {
     /// List the workspaces of the tenant
-    List,
+    List(Limit),
     /// Create a workspace
     Create {
         /// Its short name

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType};
 use toolgate_registry::render::Form;
 
-use super::one_of;
+use super::{Limit, one_of};
 
 #[derive(Subcommand)]
 pub enum ToolCommand {
@@ -99,7 +99,11 @@ pub enum ToolCommand {
         agent: String,
     },
     /// List the versions of a tool, newest first
-    Versions { name: String },
+    Versions {
+        name: String,
+        #[command(flatten)]
+        limit: Limit,
+    },
     /// Show what changed between two versions
     #[command(after_help = "Example:\n  toolgate tool diff send_email --from 1.0.0 --to 2.0.0")]
     Diff {
@@ -132,9 +136,8 @@ pub struct List {
     /// Also what is disabled or not enabled here
     #[arg(long)]
     pub all: bool,
-    /// How many tools at most
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub limit: u32,
+    #[command(flatten)]
+    pub limit: Limit,
 }
 
 #[derive(Args)]
@@ -185,17 +188,20 @@ pub struct StateChange {
 
 #[derive(Subcommand)]
 pub enum OverrideCommand {
-    /// Set this tenant's override of a shared tool; it replaces the one before
+    /// Set members of this tenant's override of a shared tool; the others stay
     #[command(
-        after_help = "An override may rename or tighten: name, title, requires_approval, permission_policy, risk, hitl.mode,\nvisibility, required_permission, timeout_ms, max_output_bytes, hosts.\n\nExamples:\n  toolgate tool override set web_search title=\"Look it up\" risk=critical\n  toolgate tool override set http_get hosts=example.com,example.org timeout_ms=5000"
+        after_help = "An override may rename or tighten: name, title, requires_approval, permission_policy, risk, hitl.mode,\nvisibility, required_permission, timeout_ms, max_output_bytes, hosts.\nKEY= without a value, or --unset KEY, takes a member out of the override again.\n\nExamples:\n  toolgate tool override set web_search title=\"Look it up\" risk=critical\n  toolgate tool override set http_get hosts=example.com,example.org timeout_ms=5000\n  toolgate tool override set http_get --unset hosts"
     )]
     Set {
         name: String,
         /// What to change, as KEY=VALUE
-        #[arg(value_name = "KEY=VALUE", required_unless_present = "file")]
+        #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["file", "unset"])]
         changes: Vec<String>,
-        /// The override as a YAML or JSON file
-        #[arg(long, value_name = "FILE", conflicts_with = "changes")]
+        /// A member to take out of the override; may be repeated
+        #[arg(long, value_name = "KEY")]
+        unset: Vec<String>,
+        /// Replace the whole override by this YAML or JSON file
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["changes", "unset"])]
         file: Option<PathBuf>,
     },
     /// Remove this tenant's override

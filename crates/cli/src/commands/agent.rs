@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::list;
 use crate::args::{AgentCommand, AgentFields};
 use crate::client::Client;
 use crate::failure::{Done, Failure};
@@ -26,10 +27,7 @@ pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Don
             output.say(&agent, &format!("Created agent {}.", text_of(&agent, "name")))
         }
         AgentCommand::Update { agent, file, fields } => update(&agent, file, fields, client, output).await,
-        AgentCommand::List => {
-            let agents = client.get(&["agents"], &[]).await?;
-            output.show(&agents, list)
-        }
+        AgentCommand::List(limit) => list::show(&["agents"], &[], limit, (client, output), table).await,
         AgentCommand::Show { agent, tools, why } => {
             let mut shown = client.get(&["agents", &agent], &[]).await?;
             if tools || why {
@@ -113,7 +111,7 @@ fn set_fields(spec: &mut Value, fields: AgentFields) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(agents: &Value, paint: Paint) -> String {
+fn table(agents: &Value, paint: Paint) -> String {
     let mut table = Table::new(["NAME", "MODEL", "TOOLS", "STATE", "PROFILE", "TITLE"]);
     for agent in items_of(agents) {
         table.row(["name", "model", "toolset", "state", "profile", "title"].map(|member| text_of(agent, member)));

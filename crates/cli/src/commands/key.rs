@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::tool_list::say_more;
+use super::list;
 use crate::args::KeyCommand;
 use crate::client::Client;
 use crate::failure::Done;
@@ -21,12 +21,7 @@ pub async fn run(command: KeyCommand, client: &Client, output: &Output) -> Done 
             note(&format!("Key {name} ({}) lasts {until}. It is shown now and never again.", text_of(&made, "scopes")));
             Ok(done)
         }
-        KeyCommand::List { limit } => {
-            let keys = client.list(&["keys"], &[], limit).await?;
-            let done = output.show(&keys, list)?;
-            say_more(&keys, limit);
-            Ok(done)
-        }
+        KeyCommand::List(limit) => list::show(&["keys"], &[], limit, (client, output), table).await,
         KeyCommand::Revoke { name } => {
             let revoked = client.delete(&["keys", &name]).await?;
             output.say(&revoked, &format!("Revoked key {}.", text_of(&revoked, "name")))
@@ -34,8 +29,8 @@ pub async fn run(command: KeyCommand, client: &Client, output: &Output) -> Done 
     }
 }
 
-fn list(keys: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["NAME", "OWNER", "STATE", "EXPIRES", "LAST USED", "ID", "SCOPES"]);
+fn table(keys: &Value, paint: Paint) -> String {
+    let mut table = Table::new(["NAME", "OWNER", "STATE", "EXPIRES", "LAST USED", "SCOPES", "ID"]);
     for key in items_of(keys) {
         let state = if key["revoked_at"].is_null() { "active" } else { "revoked" };
         table.row([
@@ -44,9 +39,11 @@ fn list(keys: &Value, paint: Paint) -> String {
             state.to_owned(),
             time_of(key, "expires_at"),
             time_of(key, "last_used_at"),
-            text_of(key, "id"),
             text_of(key, "scopes"),
+            text_of(key, "id"),
         ]);
     }
+    // Half an id is of no use, and a name does as well.
+    table.drop_last_unless_it_fits(paint);
     table.render(paint, "No keys; make one with `toolgate key create NAME`.")
 }

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::counted;
-use super::tool_list::say_more;
+use super::{counted, list};
 use crate::args::{EditUser, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
@@ -11,24 +10,7 @@ use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, note, te
 
 pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) -> Done {
     match command {
-        TenantCommand::List => {
-            let tenants = client.get(&["tenants"], &[]).await?;
-            output.show(&tenants, |tenants, paint| {
-                let mut table = Table::new(["TENANT", "CURRENCY", "OPEN WRITE", "SINCE", "ID", "NAME"]);
-                for tenant in items_of(tenants) {
-                    let open = if tenant["open_write"] == true { "on" } else { "off" };
-                    table.row([
-                        text_of(tenant, "slug"),
-                        text_of(tenant, "currency"),
-                        open.to_owned(),
-                        time_of(tenant, "created_at"),
-                        text_of(tenant, "id"),
-                        text_of(tenant, "name"),
-                    ]);
-                }
-                table.render(paint, "No tenants.")
-            })
-        }
+        TenantCommand::List(limit) => list::show(&["tenants"], &[], limit, (client, output), tenants_table).await,
         TenantCommand::Create { slug, name, currency } => {
             let tenant = client.post(&["tenants"], json!({"slug": slug, "name": name, "currency": currency})).await?;
             output.say(&tenant, &format!("Created tenant {slug}. Work in it with --tenant {slug}."))
@@ -47,17 +29,28 @@ pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) ->
     }
 }
 
+fn tenants_table(tenants: &Value, paint: Paint) -> String {
+    let mut table = Table::new(["TENANT", "CURRENCY", "OPEN WRITE", "SINCE", "ID", "NAME"]);
+    for tenant in items_of(tenants) {
+        let open = if tenant["open_write"] == true { "on" } else { "off" };
+        table.row([
+            text_of(tenant, "slug"),
+            text_of(tenant, "currency"),
+            open.to_owned(),
+            time_of(tenant, "created_at"),
+            text_of(tenant, "id"),
+            text_of(tenant, "name"),
+        ]);
+    }
+    table.render(paint, "No tenants.")
+}
+
 pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Done {
     match command {
-        UserCommand::List { limit } => {
-            let users = client.list(&["users"], &[], limit).await?;
-            let done = output.show(&users, list_users)?;
-            say_more(&users, limit);
-            Ok(done)
-        }
-        UserCommand::Create(NewUser { name, email, roles, workspaces, service }) => {
+        UserCommand::List(limit) => list::show(&["users"], &[], limit, (client, output), users_table).await,
+        UserCommand::Create(NewUser { name, email, roles, permissions, workspaces, service }) => {
             let kind = service.then_some("service");
-            let body = json!({"name": name, "kind": kind, "email": email, "roles": given(roles), "workspaces": given(workspaces)});
+            let body = json!({"name": name, "kind": kind, "email": email, "roles": given(roles), "permissions": given(permissions), "workspaces": given(workspaces)});
             let user = client.post(&["users"], body).await?;
             output.say(&user, &format!("Created user {} with {}.", text_of(&user, "name"), text_of(&user, "roles")))
         }
@@ -65,12 +58,12 @@ pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Don
             let user = client.get(&["users", &name], &[]).await?;
             output.show(&user, show_user)
         }
-        UserCommand::Set(EditUser { name, roles, workspaces, disable, enable }) => {
+        UserCommand::Set(EditUser { name, roles, permissions, workspaces, disable, enable }) => {
             let disabled = if disable || enable { Some(disable) } else { None };
-            if roles.is_empty() && workspaces.is_empty() && disabled.is_none() {
+            if roles.is_empty() && permissions.is_empty() && workspaces.is_empty() && disabled.is_none() {
                 return Err(Failure::usage("nothing to change", "give --role, --workspace, --disable or --enable"));
             }
-            let body = json!({"roles": given(roles), "workspaces": given(workspaces), "disabled": disabled});
+            let body = json!({"roles": given(roles), "permissions": given(permissions), "workspaces": given(workspaces), "disabled": disabled});
             let user = client.patch(&["users", &name], body).await?;
             output.show(&user, show_user)
         }
@@ -91,7 +84,7 @@ fn given(list: Vec<String>) -> Option<Vec<String>> {
     Some(list).filter(|list| !list.is_empty())
 }
 
-fn list_users(users: &Value, paint: Paint) -> String {
+fn users_table(users: &Value, paint: Paint) -> String {
     let mut table = Table::new(["NAME", "KIND", "ROLES", "WORKSPACES", "STATE", "E-MAIL"]);
     for user in items_of(users) {
         let state = if user["disabled"] == true { "disabled" } else { "active" };
@@ -108,6 +101,7 @@ fn show_user(user: &Value, paint: Paint) -> String {
         .field("Kind", text_of(user, "kind"))
         .field("State", if user["disabled"] == true { "disabled" } else { "active" })
         .field("Roles", text_of(user, "roles"))
+        .field("Permissions", text_of(user, "permissions"))
         .field("Workspaces", text_of(user, "workspaces"))
         .field("E-mail", text_of(user, "email"))
         .field("Since", time_of(user, "created_at"))
@@ -116,26 +110,27 @@ fn show_user(user: &Value, paint: Paint) -> String {
 
 pub async fn workspace(command: WorkspaceCommand, client: &Client, output: &Output) -> Done {
     match command {
-        WorkspaceCommand::List => {
-            let workspaces = client.get(&["workspaces"], &[]).await?;
-            output.show(&workspaces, |workspaces, paint| {
-                let mut table = Table::new(["WORKSPACE", "SINCE", "ID", "NAME"]);
-                for workspace in items_of(workspaces) {
-                    table.row([
-                        text_of(workspace, "slug"),
-                        time_of(workspace, "created_at"),
-                        text_of(workspace, "id"),
-                        text_of(workspace, "name"),
-                    ]);
-                }
-                table.render(paint, "No workspaces.")
-            })
+        WorkspaceCommand::List(limit) => {
+            list::show(&["workspaces"], &[], limit, (client, output), workspaces_table).await
         }
         WorkspaceCommand::Create { slug, name } => {
             let workspace = client.post(&["workspaces"], json!({"slug": slug, "name": name})).await?;
             output.say(&workspace, &format!("Created workspace {slug}."))
         }
     }
+}
+
+fn workspaces_table(workspaces: &Value, paint: Paint) -> String {
+    let mut table = Table::new(["WORKSPACE", "SINCE", "ID", "NAME"]);
+    for workspace in items_of(workspaces) {
+        table.row([
+            text_of(workspace, "slug"),
+            time_of(workspace, "created_at"),
+            text_of(workspace, "id"),
+            text_of(workspace, "name"),
+        ]);
+    }
+    table.render(paint, "No workspaces.")
 }
 
 pub async fn person(command: PersonCommand, client: &Client, output: &Output) -> Done {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::args::ProfileCommand;
+use super::list;
+use crate::args::{Limit, ProfileCommand};
 use crate::client::Client;
 use crate::failure::{Done, Failure};
 use crate::input;
@@ -10,7 +11,7 @@ use crate::output::{Detail, Output, Paint, Table, items_of, text_of};
 
 pub async fn run(command: ProfileCommand, client: &Client, output: &Output) -> Done {
     match command {
-        ProfileCommand::List => list(client, output).await,
+        ProfileCommand::List(limit) => list(limit, client, output).await,
         ProfileCommand::Show { profile } => {
             let profile = client.get(&["profiles", &profile], &[]).await?;
             output.show(&profile, show)
@@ -30,15 +31,15 @@ pub async fn run(command: ProfileCommand, client: &Client, output: &Output) -> D
     }
 }
 
-pub async fn list(client: &Client, output: &Output) -> Done {
-    let profiles = client.get(&["profiles"], &[]).await?;
-    output.show(&profiles, |profiles, paint| {
+pub async fn list(limit: Limit, client: &Client, output: &Output) -> Done {
+    list::show(&["profiles"], &[], limit, (client, output), |profiles, paint| {
         let mut table = Table::new(["NAME", "REVISION", "TIGHTENS"]);
         for profile in items_of(profiles) {
             table.row([text_of(profile, "name"), text_of(profile, "revision"), tightens(profile)]);
         }
         table.render(paint, "No profiles; make one with `toolgate profile set --file FILE`.")
     })
+    .await
 }
 
 /// What a profile does, in one line.

@@ -49,8 +49,14 @@ pub async fn run(serve: Serve, session: &Session) -> Done {
         Ok::<(), Fault>(())
     };
     let shown = folder.path.clone();
+    let commands = match &session.given {
+        Some(given) if session.default_folder().as_deref() != Some(data) => {
+            format!("toolgate --data {} tool list", quoted(&given.display().to_string()))
+        }
+        _ => String::new(),
+    };
     let served = toolgate_server::serve(config, &mut folder, code_tools(), stop, before, |ready| {
-        announce(&ready, &shown, &output);
+        announce(&ready, &shown, &commands, &output);
     });
     tokio::pin!(served);
     tokio::select! {
@@ -91,7 +97,17 @@ impl Signals {
     }
 }
 
-fn announce(ready: &Ready, data: &Path, output: &Output) {
+/// A word as a shell takes it.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+fn announce(ready: &Ready, data: &Path, commands: &str, output: &Output) {
     let Ready { url, sign_in_url, key_file } = ready;
     tracing::debug!(url, "ready");
     let value = json!({"url": url, "sign_in_url": sign_in_url, "key_file": key_file});
@@ -103,6 +119,7 @@ fn announce(ready: &Ready, data: &Path, output: &Output) {
             .field("", "(works once, within ten minutes)")
             .field("Key file", key_file.display().to_string())
             .field("Data", data.display().to_string())
+            .field("Commands", commands)
             .field("Stop", "Ctrl-C")
             .end()
     });

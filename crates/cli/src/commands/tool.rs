@@ -1,12 +1,11 @@
 //! `toolgate tool …`: dispatch, and what changes a tool.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{register, search, tool_list, tool_show};
-use crate::args::{OverrideCommand, StateChange, ToolCommand};
+use super::{register, search, tool_list, tool_override, tool_show};
+use crate::args::{StateChange, ToolCommand};
 use crate::client::Client;
-use crate::failure::{Done, Failure};
-use crate::input;
+use crate::failure::Done;
 use crate::output::{Output, text_of};
 
 pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done {
@@ -27,32 +26,17 @@ pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done
         }
         ToolCommand::Deprecate(change) => set_state(change, "deprecated", client, output).await,
         ToolCommand::Block(change) => set_state(change, "blocked", client, output).await,
-        ToolCommand::Override(OverrideCommand::Set { name, changes, file }) => {
-            let patch = match file {
-                Some(file) => input::read_document(&file)?,
-                None => patch(&changes)?,
-            };
-            let tool = client.put(&["tools", &name, "override"], patch).await?;
-            output.say(&tool, &format!("{} is overridden in this tenant.", text_of(&tool, "name")))
-        }
-        ToolCommand::Override(OverrideCommand::Clear { name }) => {
-            let tool = client.delete(&["tools", &name, "override"]).await?;
-            output.say(&tool, &format!("{} has no override in this tenant.", text_of(&tool, "name")))
-        }
+        ToolCommand::Override(command) => tool_override::run(command, client, output).await,
         ToolCommand::Delete { name } => {
             let answer = client.delete(&["tools", &name]).await?;
             output.say(&answer, &format!("Deleted {name}."))
         }
-        ToolCommand::Assign { tool, agent, profile } => {
-            let answer = client.put(&["agents", &agent, "tools", &tool], json!({"profile": profile})).await?;
-            let under = profile.map(|profile| format!(" under profile {profile}")).unwrap_or_default();
-            output.say(&answer, &format!("{agent} has {tool}{under}."))
-        }
+        ToolCommand::Assign { tool, agent, profile } => assign(&tool, &agent, profile, client, output).await,
         ToolCommand::Revoke { tool, agent } => {
             let answer = client.delete(&["agents", &agent, "tools", &tool]).await?;
             output.say(&answer, &format!("{tool} is no longer assigned to {agent}."))
         }
-        ToolCommand::Versions { name } => tool_show::versions(&name, client, output).await,
+        ToolCommand::Versions { name, limit } => tool_show::versions(&name, limit, client, output).await,
         ToolCommand::Diff { name, from, to } => tool_show::diff(&name, from, to, client, output).await,
     }
 }
@@ -68,65 +52,41 @@ async fn set_state(change: StateChange, state: &str, client: &Client, output: &O
     let StateChange { name, message, remove_by, replaced_by } = change;
     let body = json!({"state": state, "message": message, "remove_by": remove_by, "replaced_by": replaced_by});
     let tool = client.put(&["tools", &name, "state"], body).await?;
-    output.say(&tool, &format!("{name} is {state}."))
+    let reach = if tool["shared"] == true { " for every tenant (a shared tool)" } else { "" };
+    output.say(&tool, &format!("{name} is {state}{reach}.{}", changed(&name, &tool["changed_versions"])))
 }
 
-/// Members whose value is a word even when it looks like a number or a list.
-const TEXTS: [&str; 6] = ["name", "title", "permission_policy", "risk", "visibility", "required_permission"];
+/// Which versions a change was about, where its name did not say.
+fn changed(name: &str, versions: &Value) -> String {
+    let Some(versions) = versions.as_array().filter(|_| !name.contains('@')) else { return String::new() };
+    let words: Vec<_> = versions.iter().filter_map(Value::as_str).collect();
+    match words.as_slice() {
+        [] => " No version changed.".to_owned(),
+        [one] => format!(" Version: {one}."),
+        many => format!(" Versions: {}.", many.join(", ")),
+    }
+}
 
-/// `KEY=VALUE …` as the override's JSON; `a.b=c` sets a member inside.
-fn patch(changes: &[String]) -> Result<Value, Failure> {
-    let mut patch = Map::new();
-    for change in changes {
-        let Some((key, text)) = change.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("`{change}` is not KEY=VALUE"), "write for example risk=critical"));
-        };
-        let value = value(key, text);
-        match key.split_once('.') {
-            None => drop(patch.insert(key.to_owned(), value)),
-            Some((outer, inner)) => {
-                let members = patch.entry(outer).or_insert_with(|| json!({}));
-                members[inner] = value;
-            }
+async fn assign(tool: &str, agent: &str, profile: Option<String>, client: &Client, output: &Output) -> Done {
+    let answer = client.put(&["agents", agent, "tools", tool], json!({"profile": profile})).await?;
+    let under = profile.map(|profile| format!(" under profile {profile}")).unwrap_or_default();
+    let sentence = match standing(tool, agent, client).await {
+        Some(standing) if standing["has"] == true => format!("{agent} has {tool}{under}."),
+        Some(standing) => {
+            let why = text_of(&standing, "why");
+            format!("{tool} is assigned to {agent}{under}, but {agent} does not have it: {why}.")
         }
-    }
-    Ok(Value::Object(patch))
+        None => format!("{tool} is assigned to {agent}{under}."),
+    };
+    output.say(&answer, &sentence)
 }
 
-fn value(key: &str, text: &str) -> Value {
-    let parsed = || serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-    match key {
-        _ if TEXTS.contains(&key) => Value::from(text),
-        "hosts" if !text.starts_with('[') => text.split(',').map(str::trim).filter(|host| !host.is_empty()).collect(),
-        _ => parsed(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_become_the_members_of_an_override() {
-        let changes = [
-            "title=12",
-            "requires_approval=true",
-            "timeout_ms=500",
-            "hosts=a.test, b.test",
-            "hitl.mode=blocking",
-            "hitl.timeout_s=60",
-        ];
-        let patch = patch(&changes.map(str::to_owned)).unwrap();
-        assert_eq!(
-            patch,
-            json!({"title": "12", "requires_approval": true, "timeout_ms": 500, "hosts": ["a.test", "b.test"], "hitl": {"mode": "blocking", "timeout_s": 60}})
-        );
-    }
-
-    #[test]
-    fn what_is_no_change_is_refused() {
-        for change in ["risk", "=x", ""] {
-            assert!(patch(&[change.to_owned()]).is_err(), "{change}");
-        }
-    }
+/// Whether the agent has a tool, and why. Who may assign need not be allowed to read: then nothing is known.
+async fn standing(tool: &str, agent: &str, client: &Client) -> Option<Value> {
+    // It may have been named by another spelling, an alias or an id.
+    let named = client.get(&["tools", tool], &[("all", Some("true".to_owned()))]).await.ok();
+    let name = named.map_or_else(|| tool.to_owned(), |named| text_of(&named, "name"));
+    let mut tools = client.get(&["agents", agent, "tools"], &[]).await.ok()?;
+    let found = tools["items"].as_array_mut()?.iter_mut().find(|item| item["name"] == name)?;
+    Some(found.take())
 }

@@ -2,20 +2,19 @@
 
 use serde_json::Value;
 
-use super::profile;
+use super::{list, profile};
 use crate::args::{Filters, List};
 use crate::client::Client;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, Paint, Table, items_of, note, text_of, time_of};
+use crate::output::{Output, Paint, Table, items_of, text_of, time_of};
 
-pub async fn run(list: List, client: &Client, output: &Output) -> Done {
-    let List { registry: _, assignments, profiles, agent, filters, all, limit } = list;
+pub async fn run(asked: List, client: &Client, output: &Output) -> Done {
+    let List { registry: _, assignments, profiles, agent, filters, all, limit } = asked;
     if profiles {
-        return profile::list(client, output).await;
+        return profile::list(limit, client, output).await;
     }
     if assignments {
-        let rows = client.get(&["assignments"], &[("agent", agent)]).await?;
-        return output.show(&rows, assignments_table);
+        return list::show(&["assignments"], &[("agent", agent)], limit, (client, output), assignments_table).await;
     }
     let Filters { category, risk, class, state, origin, tool_type, group, tag } = filters;
     let parameters = [
@@ -30,17 +29,7 @@ pub async fn run(list: List, client: &Client, output: &Output) -> Done {
         ("tag", tag),
         ("all", all.then(|| "true".to_owned())),
     ];
-    let tools = client.list(&["tools"], &parameters, limit).await?;
-    let done = output.show(&tools, |tools, paint| tools_table(tools, all, paint))?;
-    say_more(&tools, limit);
-    Ok(done)
-}
-
-/// A list that was cut says so.
-pub fn say_more(page: &Value, limit: u32) {
-    if page["next_cursor"].is_string() {
-        note(&format!("There are more than these {limit}; ask for more with --limit."));
-    }
+    list::show(&["tools"], &parameters, limit, (client, output), |tools, paint| tools_table(tools, all, paint)).await
 }
 
 pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{tool_list, tool_view};
+use super::{list, tool_list, tool_view};
+use crate::args::Limit;
 use crate::client::Client;
 use crate::failure::Done;
 use crate::output::{Output, Paint, Table, clean, items_of, text_of, time_of};
@@ -31,9 +32,8 @@ fn rendering(value: &Value, _: Paint) -> String {
     }
 }
 
-pub async fn versions(name: &str, client: &Client, output: &Output) -> Done {
-    let versions = client.get(&["tools", name, "versions"], &[]).await?;
-    output.show(&versions, |versions, paint| {
+pub async fn versions(name: &str, limit: Limit, client: &Client, output: &Output) -> Done {
+    list::show(&["tools", name, "versions"], &[], limit, (client, output), |versions, paint| {
         let mut table = Table::new(["VERSION", "STATE", "PUBLISHED", "BY", "DIGEST", "NOTE"]);
         for version in items_of(versions) {
             let digest = text_of(version, "definition_digest").chars().take(12).collect();
@@ -54,6 +54,7 @@ pub async fn versions(name: &str, client: &Client, output: &Output) -> Done {
         }
         table.render(paint, "No versions.")
     })
+    .await
 }
 
 fn prefixed(prefix: &str, text: &str) -> String {

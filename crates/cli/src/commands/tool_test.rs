@@ -153,7 +153,7 @@ impl Tested {
 
     fn show(&self, paint: Paint) -> String {
         let path = self.path.display().to_string();
-        let verdict = if has_errors(&self.findings) { paint.red("refused") } else { paint.green("ok") };
+        let verdict = if has_errors(&self.findings) { paint.red("has errors") } else { paint.green("ok") };
         let mut lines = vec![format!("{}: {verdict}", clean(&path))];
         lines.extend(self.findings.iter().map(|finding| clean(&finding.show(&path))));
         for (member, original, schema) in self.conversions() {

@@ -49,27 +49,46 @@ fn approval(tool: &Value) -> String {
     }
     let hitl = &tool["hitl"];
     let declared = text_of(&hitl["declared"], "mode");
-    let declared = if declared.is_empty() { "none declared".to_owned() } else { format!("declared {declared}") };
-    format!("required: {} ({declared}), within {} s", text_of(hitl, "mode"), text_of(hitl, "timeout_s"))
+    let mode = text_of(hitl, "mode");
+    let declared = match declared {
+        _ if declared.is_empty() => " (the default)".to_owned(),
+        _ if declared == mode => String::new(),
+        _ => format!(" (declared {declared})"),
+    };
+    format!("required, mode {mode}{declared}, within {}", span(hitl["timeout_s"].as_u64().unwrap_or_default()))
+}
+
+/// Seconds in the largest unit that holds them without a rest.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0 => "0 s".to_owned(),
+        _ if seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
+        _ if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        _ => format!("{seconds} s"),
+    }
 }
 
 fn state(tool: &Value) -> String {
-    let mut parts = vec![text_of(tool, "state")];
+    let mut state = text_of(tool, "state");
+    for (member, before) in [("message", ": "), ("remove_by", ", until "), ("replaced_by", ", use ")] {
+        let text = text_of(tool, member);
+        if !text.is_empty() {
+            state.push_str(before);
+            state.push_str(&text);
+        }
+    }
+    let mut parts = Vec::new();
     parts.push(if tool["enabled"] == false { "switched off here".to_owned() } else { "enabled".to_owned() });
     parts.push(format!("origin {}", text_of(tool, "origin")));
     if tool["visibility"] == "internal" {
         parts.push("internal".to_owned());
     }
-    if tool["overridden"] == true {
+    if tool["override"].is_object() {
         parts.push("overridden here".to_owned());
     }
-    for (member, prefix) in [("message", ""), ("remove_by", "until "), ("replaced_by", "use ")] {
-        let text = text_of(tool, member);
-        if !text.is_empty() {
-            parts.push(format!("{prefix}{text}"));
-        }
-    }
-    parts.join(", ")
+    // What a person wrote may hold commas.
+    let end = if tool["message"].is_string() { "; " } else { ", " };
+    format!("{state}{end}{}", parts.join(", "))
 }
 
 fn aliases(tool: &Value) -> String {

@@ -5,6 +5,9 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Row};
 
 use super::{Paint, clean_line};
 
+/// What stands between two columns.
+const GAP: u16 = 2;
+
 pub struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -20,6 +23,19 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| clean_line(cell)).collect());
     }
 
+    /// Leaves the last column out where the line is too short for all of it.
+    pub fn drop_last_unless_it_fits(&mut self, paint: Paint) {
+        let width = |cells: &mut dyn Iterator<Item = usize>| cells.max().unwrap_or_default();
+        let columns = self.header.iter().enumerate().map(|(index, title)| {
+            width(&mut self.rows.iter().map(|row| row[index].chars().count()).chain([title.len()]))
+        });
+        let all = columns.map(|width| width + usize::from(GAP)).sum::<usize>();
+        if all > usize::from(paint.width) {
+            self.header.pop();
+            self.rows.iter_mut().for_each(|row| drop(row.pop()));
+        }
+    }
+
     /// The table, or `nothing` where there is no row.
     pub fn render(&self, paint: Paint, nothing: &str) -> String {
         if self.rows.is_empty() {
@@ -27,7 +43,9 @@ impl Table {
         }
         let mut table = comfy_table::Table::new();
         table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(paint.width);
-        table.set_header(self.header.clone());
+        let mut header = Row::from(self.header.clone());
+        header.max_height(1);
+        table.set_header(header);
         for cells in &self.rows {
             let mut row = Row::from(cells.clone());
             row.max_height(1);
@@ -35,7 +53,7 @@ impl Table {
         }
         let last = self.header.len().saturating_sub(1);
         for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
+            column.set_padding((0, GAP));
         }
         for index in 0..last {
             if let Some(column) = table.column_mut(index) {

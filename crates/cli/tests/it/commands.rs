@@ -363,3 +363,87 @@ fn an_agent_can_be_shown_edited_and_sent_back() {
         assert_eq!(renamed.code, 2, "{}", renamed.stderr);
     });
 }
+
+#[test]
+fn an_override_keeps_what_is_not_named() {
+    both(|home| {
+        let set = |words: &[&str]| home.ok(&[&["tool", "override", "set", "echo"], words].concat());
+        assert_eq!(set(&["risk=critical"]), "echo is overridden in this tenant: risk=critical.\n");
+        assert_eq!(set(&["timeout_ms=1000"]), "echo is overridden in this tenant: risk=critical, timeout_ms=1000.\n");
+        let tool = home.json(&["tool", "show", "echo"]);
+        assert_eq!((&tool["risk"], &tool["timeout_ms"]), (&json!("critical"), &json!(1000)));
+        assert_eq!(set(&["--unset", "timeout_ms"]), "echo is overridden in this tenant: risk=critical.\n");
+        assert_eq!(set(&["risk="]), "echo has no override in this tenant.\n");
+        assert_eq!(home.json(&["tool", "show", "echo"])["risk"], "safe");
+        let file = home.write("override.yaml", "title: Again\n");
+        set(&["risk=critical"]);
+        assert_eq!(set(&["--file", &file]), "echo is overridden in this tenant: title=Again.\n");
+    });
+}
+
+#[test]
+fn an_assignment_that_gives_nothing_says_so() {
+    both(|home| {
+        let profile = home.write("careful.yaml", "name: careful\ndeny_tools: [echo]\n");
+        home.ok(&["profile", "set", "--file", &profile]);
+        home.ok(&["agent", "create", "--name", "billing", "--toolset", "assigned"]);
+        let assign =
+            |tool: &str| home.ok(&["tool", "assign", "--tool", tool, "--agent", "billing", "--profile", "careful"]);
+        assert_eq!(assign("calculator"), "billing has calculator under profile careful.\n");
+        let said = assign("Echo");
+        assert!(
+            said.starts_with("Echo is assigned to billing under profile careful, but billing does not have it: "),
+            "{said}"
+        );
+    });
+}
+
+#[test]
+fn a_state_says_whom_and_which_versions_it_is_about() {
+    both(|home| {
+        let file = home.write("greet/TOOL.md", GREET);
+        home.ok(&["tool", "register", "--file", &file, "--apply"]);
+        let said = home.ok(&["tool", "block", "formatGreeting", "--message", "leaks data"]);
+        assert_eq!(said, "formatGreeting is blocked. Version: 1.0.0.\n");
+        let shown = home.ok(&["tool", "show", "formatGreeting", "--all"]);
+        assert!(shown.contains("blocked: leaks data; enabled, origin tenant"), "{shown}");
+        assert_eq!(home.ok(&["tool", "activate", "formatGreeting@1.0.0"]), "formatGreeting@1.0.0 is active.\n");
+        let said = home.ok(&["tool", "block", "echo", "--tenant", "system"]);
+        assert_eq!(said, "echo is blocked for every tenant (a shared tool). Version: 1.0.0.\n");
+    });
+}
+
+#[test]
+fn every_list_has_a_limit() {
+    both(|home| {
+        for name in ["one", "two", "three"] {
+            home.ok(&["agent", "create", "--name", name, "--toolset", "assigned"]);
+            home.ok(&["tool", "assign", "--tool", "echo", "--agent", name]);
+            home.ok(&["tenant", "create", name]);
+            home.ok(&["workspace", "create", name]);
+            let profile = home.write("profile.yaml", &format!("name: {name}\n"));
+            home.ok(&["profile", "set", "--file", &profile]);
+            home.ok(&["key", "create", name]);
+            home.ok(&["user", "create", name]);
+        }
+        let lists: [&[&str]; 8] = [
+            &["agent", "list"],
+            &["profile", "list"],
+            &["tenant", "list"],
+            &["workspace", "list"],
+            &["user", "list"],
+            &["key", "list"],
+            &["tool", "list", "--assignments"],
+            &["tool", "list", "--profiles"],
+        ];
+        for list in lists {
+            let ran = home.run(&[list, &["--limit", "2", "--json"]].concat());
+            let page: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{list:?}: {}", ran.stderr));
+            assert_eq!(page["items"].as_array().unwrap().len(), 2, "{list:?}");
+            assert!(ran.stderr.contains("There are more than these 2"), "{list:?}: {}", ran.stderr);
+            let all = home.json(list);
+            assert!(all["items"].as_array().unwrap().len() >= 3 && all["next_cursor"].is_null(), "{list:?}");
+        }
+        home.ok(&["tool", "versions", "echo", "--limit", "1"]);
+    });
+}

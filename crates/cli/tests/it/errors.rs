@@ -190,7 +190,7 @@ fn a_server_that_is_not_there_or_does_not_know_us() {
     // A key that may not.
     let secret = home.ok(&["key", "create", "small", "--scope", "agents.read"]);
     assert_snapshot!(at(&server.url, &["--key", secret.trim(), "tool", "list"]), @r"
-    error: this needs the permission `tools.read`, which admin does not have
+    error: this needs the permission `tools.read`, which this key does not have
       hint: ask an administrator for a role that has it, or use a key with that scope
     exit 5
     ");

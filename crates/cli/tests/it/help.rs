@@ -42,33 +42,24 @@ fn help_is_for_people() {
 
     Where and how:
           --data <DIR>
-              Work on this data folder [default: the platform's data folder]
-              
-              [env: TOOLGATE_DATA]
+              Work on this data folder [default: the platform's data folder] [env: TOOLGATE_DATA]
 
           --server <URL>
-              Work on the server at this address, with a key
-              
-              [env: TOOLGATE_SERVER]
+              Work on the server at this address, with a key [env: TOOLGATE_SERVER]
 
           --key <KEY>
               The API key for --server; other users of this machine can see it here, so prefer the
-              variable or --key-file
-              
-              [env: TOOLGATE_KEY]
+              variable or --key-file [env: TOOLGATE_KEY]
 
           --key-file <FILE>
               A file that holds the API key for --server
 
           --tenant <SLUG>
-              The tenant to work in
-              
-              [env: TOOLGATE_TENANT]
+              The tenant to work in [env: TOOLGATE_TENANT]
 
           --config <FILE>
-              The configuration file [default: toolgate.yaml in the data folder, if it is there]
-              
-              [env: TOOLGATE_CONFIG]
+              The configuration file [default: toolgate.yaml in the data folder, if it is there] [env:
+              TOOLGATE_CONFIG]
 
           --json
               Print one JSON value instead of text for people
@@ -228,4 +219,29 @@ fn a_reader_that_goes_away_is_no_error() {
     let mut child = Home::new().bare(&["completions", "bash"]).spawn().unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn without_a_command_there_is_help_and_nothing_was_done() {
+    let mut home = Home::new();
+    let bare = |home: &Home, arguments: &[&str]| finish(home.bare(arguments).spawn().unwrap());
+    let help = bare(&home, &["-h"]).stdout;
+    let tool_help = bare(&home, &["tool", "-h"]).stdout;
+    for data in [None, Some("elsewhere")] {
+        if let Some(data) = data {
+            home.set("TOOLGATE_DATA", data);
+        }
+        for (arguments, expected) in [(&[][..], &help), (&["tool"], &tool_help)] {
+            let ran = bare(&home, arguments);
+            assert_eq!((ran.code, ran.stdout.trim_end(), ran.stderr.as_str()), (2, expected.trim_end(), ""));
+        }
+        let ran = bare(&home, &["--json"]);
+        assert!(ran.code == 2 && !ran.stderr.contains("commands,"), "{}", ran.stderr);
+        let ran = bare(&home, &["tool", "list", "--assignments", "--profiles"]);
+        assert!(
+            ran.code == 2 && !ran.stderr.contains("--data"),
+            "a variable is no word of the command: {}",
+            ran.stderr
+        );
+    }
 }

@@ -81,6 +81,7 @@ fn people_are_told_the_address_the_link_the_key_and_how_to_stop() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+    assert!(shown.contains("Commands  toolgate --data data tool list\n"), "{shown}");
     for word in ["is ready", "Address", "http://127.0.0.1:", "#sign-in=", "admin.key", "Ctrl-C"] {
         assert!(shown.contains(word), "{word} is not in {shown}");
     }

@@ -68,17 +68,17 @@ fn every_problem_is_told_with_its_line_and_its_remedy() {
     let ran = home.run(&["tool", "test", "."]);
     assert_eq!(ran.code, 1);
     assert_snapshot!(ran.stdout, @r"
-    ./a/TOOL.md: refused
+    ./a/TOOL.md: has errors
     ./a/TOOL.md:3: error[member.unknown]: `titel` is not a known member (at /titel)
       fix: did you mean `title`?
-    ./b/TOOL.md: refused
+    ./b/TOOL.md: has errors
     ./b/TOOL.md:2: error[floor.class]: `egress_class` is not set, which means `none`, but the `external` runner is at least `write` (at /egress_class)
       fix: write `egress_class: write`
     ./b/TOOL.md:2: note[class.unsaid]: `egress_class` is not written; it is taken for `none`
       fix: write `egress_class: none`, `read_only` or `write`, so that nobody has to know the default
     ./b/TOOL.md:2: note[example.missing]: there are no examples (at /examples)
       fix: add one or two under `examples`: people see them, and `tool test` checks them
-    ./c/TOOL.md: refused
+    ./c/TOOL.md: has errors
     ./c/TOOL.md:1: error[file.front-matter]: the first line is not `---`
       fix: begin the file with a line `---`, then the members, then another `---`, then the documentation
     3 files: 3 errors, 0 warnings, 2 notes

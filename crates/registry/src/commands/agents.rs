@@ -2,7 +2,6 @@
 
 use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
-use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::{
     Agent, AgentState, Caller, Fault, FaultKind, Permission, Profile, Slug, ToolName, ToolRef, UserId, WorkspaceId,
 };
@@ -25,15 +24,15 @@ impl Registry {
     /// Creates the agent of that name, or replaces its definition.
     pub async fn put_agent(&self, caller: &Caller, draft: AgentDraft) -> Result<(Agent, i64), Fault> {
         caller.require(&Permission::AGENTS_MANAGE)?;
-        let AgentDraft { spec, state } = draft;
+        let AgentDraft { mut spec, state } = draft;
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let existing = registry.agent(spec.name.as_str());
         if let Some(existing) = existing {
             self.require_management(caller, existing).await?;
+            require_right_to_loosen(caller, existing, &spec, state)?;
         }
-        self.check_references(registry, &spec)?;
-        self.require_right_to_tools(caller, registry, &spec, existing)?;
+        self.settle_references(registry, &mut spec)?;
         let profile = match &spec.profile {
             Some(name) => Some(
                 registry.profile(name.as_str()).ok_or_else(|| Fault::not_found("profile", name).at("/profile"))?.id,
@@ -52,7 +51,12 @@ impl Registry {
             state,
             revision: existing.map_or(1, |agent| agent.revision + 1),
         };
-        let action = if existing.is_some() { "agent.update" } else { "agent.create" };
+        let action = match existing.map(|agent| (agent.state, state)) {
+            None => "agent.create",
+            Some((AgentState::Active, AgentState::Frozen)) => "agent.freeze",
+            Some((AgentState::Frozen, AgentState::Active)) => "agent.unfreeze",
+            Some(_) => "agent.update",
+        };
         let details = json!({"id": agent.id, "revision": agent.revision});
         let mut change = self.begin(caller, caller.tenant, action, agent.spec.name.as_str(), details);
         change.upsert_agent(&agent, self.now());
@@ -75,9 +79,11 @@ impl Registry {
         check_amounts(&profile)?;
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
-        // A misspelt name in `deny_tools` would deny nothing, and nobody would notice.
-        self.require_tools(registry, &profile.deny_tools, "deny_tools")?;
-        self.require_tools(registry, profile.allow_tools.as_deref().unwrap_or_default(), "allow_tools")?;
+        let mut profile = profile;
+        profile.deny_tools = self.canonical(registry, &profile.deny_tools, "deny_tools")?;
+        if let Some(allowed) = &profile.allow_tools {
+            profile.allow_tools = Some(self.canonical(registry, allowed, "allow_tools")?);
+        }
         let existing = registry.profile(profile.name.as_str());
         let id = existing.map_or_else(|| self.new_id(), |stored| stored.id);
         let revision = existing.map_or(1, |stored| stored.revision + 1);
@@ -187,40 +193,28 @@ impl Registry {
         Ok(workspace.is_some_and(|workspace| user.workspaces.contains(&workspace.slug)))
     }
 
-    fn require_tools(&self, registry: &TenantRegistry, names: &[String], member: &str) -> Result<(), Fault> {
+    /// The tools of a list by their canonical names, which never change; an unknown one is refused, because a misspelt
+    /// name in `deny_tools` would deny nothing and nobody would notice.
+    fn canonical(&self, registry: &TenantRegistry, names: &[String], member: &str) -> Result<Vec<String>, Fault> {
         let today = self.now().day();
-        let unknown =
-            |entry: &&String| entry.parse().ok().and_then(|reference| registry.resolve(&reference, &today)).is_none();
-        match names.iter().enumerate().find(|(_, entry)| unknown(entry)) {
-            Some((index, entry)) => Err(Fault::not_found("tool", entry).at(format!("/{member}/{index}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// An open tool set holds no `write`; naming one in the agent's file is assigning it.
-    fn require_right_to_tools(
-        &self,
-        caller: &Caller,
-        registry: &TenantRegistry,
-        spec: &AgentSpec,
-        existing: Option<&StoredAgent>,
-    ) -> Result<(), Fault> {
-        let today = self.now().day();
-        let had = |name: &String| existing.is_some_and(|agent| agent.spec.custom_tools.contains(name));
-        let had_group = |group: &String| existing.is_some_and(|agent| agent.spec.tool_groups.contains(group));
-        let writes = |tool: &crate::snapshot::Tool| tool.current().is_some_and(|version| version.definition.class() == EgressClass::Write);
-        let custom = spec.custom_tools.iter().filter(|name| !had(name)).any(|name| {
-            let found = name.parse::<ToolRef>().ok().and_then(|reference| registry.find(&reference.name, &today));
-            found.is_some_and(|(tool, _)| writes(&tool.tool))
-        });
-        let grouped = spec.tool_groups.iter().filter(|group| !had_group(group)).any(|group| {
-            registry.tools().any(|tool| registry.group_has(group, &tool.tool) && writes(&tool.tool))
-        });
-        if custom || grouped { caller.require(&Permission::TOOLS_ASSIGN) } else { Ok(()) }
+        let canonical = |(index, entry): (usize, &String)| {
+            let reference = entry.parse::<ToolRef>().ok();
+            let tool = reference.as_ref().and_then(|reference| registry.resolve(reference, &today));
+            let (Some(ToolRef { version, .. }), Some(tool)) = (reference, tool) else {
+                return Err(Fault::not_found("tool", entry).at(format!("/{member}/{index}")));
+            };
+            Ok(ToolRef { name: tool.tool.name.clone(), version }.to_string())
+        };
+        names.iter().enumerate().map(canonical).collect()
     }
 
     /// An agent is put only where its author belongs.
-    async fn require_membership(&self, caller: &Caller, workspace: WorkspaceId, current: Option<WorkspaceId>) -> Result<(), Fault> {
+    async fn require_membership(
+        &self,
+        caller: &Caller,
+        workspace: WorkspaceId,
+        current: Option<WorkspaceId>,
+    ) -> Result<(), Fault> {
         let free = caller.may(&Permission::MEMBERS_MANAGE) || current == Some(workspace);
         let member = match caller.user() {
             Some(user) if !free => self.is_member(caller, user, workspace).await?,
@@ -237,9 +231,11 @@ impl Registry {
         .at("/workspace"))
     }
 
-    fn check_references(&self, registry: &TenantRegistry, spec: &AgentSpec) -> Result<(), Fault> {
-        self.require_tools(registry, &spec.custom_tools, "custom_tools")?;
-        self.require_tools(registry, spec.limits.enabled_tools.as_deref().unwrap_or_default(), "limits/enabled_tools")?;
+    fn settle_references(&self, registry: &TenantRegistry, spec: &mut AgentSpec) -> Result<(), Fault> {
+        spec.custom_tools = self.canonical(registry, &spec.custom_tools, "custom_tools")?;
+        if let Some(enabled) = &spec.limits.enabled_tools {
+            spec.limits.enabled_tools = Some(self.canonical(registry, enabled, "limits/enabled_tools")?);
+        }
         for (index, group) in spec.tool_groups.iter().enumerate() {
             if !registry.has_group(group) {
                 return Err(Fault::not_found("tool group", group).at(format!("/tool_groups/{index}")));
@@ -254,6 +250,22 @@ impl Registry {
         }
         Ok(())
     }
+}
+
+/// What an administrator tightened, an author does not loosen: the profile that was set, the freeze.
+fn require_right_to_loosen(
+    caller: &Caller,
+    existing: &StoredAgent,
+    spec: &AgentSpec,
+    state: AgentState,
+) -> Result<(), Fault> {
+    if existing.spec.profile.is_some() && existing.spec.profile != spec.profile {
+        caller.require(&Permission::LIMITS_EDIT)?;
+    }
+    if existing.state == AgentState::Frozen && state == AgentState::Active {
+        caller.require(&Permission::KILLSWITCH)?;
+    }
+    Ok(())
 }
 
 /// The workspace that was named; else where the agent is; else the first there is.

@@ -9,7 +9,7 @@ use toolgate_store::catalog::{Lifecycle, StoredAgent};
 
 use super::{Registry, no_details, operator_only};
 use crate::patch::Patch;
-use crate::snapshot::{Tool, TenantTool, Version};
+use crate::snapshot::{TenantTool, Tool, Version};
 
 /// For whom a switch is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,11 @@ impl Registry {
             Some(wanted) => vec![tool.tool.version(wanted).ok_or_else(|| Fault::not_found("tool", reference))?],
             None => whole_tool(&tool.tool, lifecycle.state),
         };
+        let unblocks = |version: &&Arc<Version>| version.lifecycle.state == ToolState::Blocked;
+        if lifecycle.state != ToolState::Blocked && versions.iter().any(unblocks) {
+            // Who blocked it may have been an administrator, in an emergency.
+            caller.require(&Permission::TOOLS_OVERRIDE)?;
+        }
         let action = match lifecycle.state {
             ToolState::Active => "tool.activate",
             ToolState::Deprecated => "tool.deprecate",
@@ -93,24 +98,10 @@ impl Registry {
         }
         let version = tool.tool.current().ok_or_else(|| Fault::not_found("tool", name))?;
         patch.check(&version.definition)?;
-        if let Some(wanted) = &patch.name {
-            let today = self.now().day();
-            let taken = snapshot
-                .tenant(caller.tenant)?
-                .find(wanted, &today)
-                .is_some_and(|(found, _)| found.tool.id != tool.tool.id);
-            if taken {
-                return Err(Fault::conflict(
-                    format!("the name `{wanted}` is taken, or looks like one that is"),
-                    "choose another name",
-                )
-                .at("/name"));
-            }
-        }
         let value = serde_json::to_value(patch).unwrap_or_default();
         let action = if patch.is_empty() { "tool.override.clear" } else { "tool.override.set" };
         let mut change = self.begin(caller, caller.tenant, action, tool.tool.name.as_str(), json!({"patch": value}));
-        change.set_patch(tool.tool.id, &value, &caller.principal.to_string(), self.now());
+        change.set_patch(tool.tool.id, &value, patch.name.as_ref(), &caller.principal.to_string(), self.now());
         self.finish(change).await
     }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 use toolgate_contracts::definition::{Origin, Visibility};
 use toolgate_contracts::{Caller, Definition, Fault, FaultKind, Permission, Runner, TenantId, ToolId, ToolRef};
 use toolgate_store::Change;
+use toolgate_store::audit::Entry;
 use toolgate_store::catalog::{self, Guarded, Lifecycle};
 use utoipa::ToSchema;
 
@@ -15,6 +16,7 @@ use crate::floor::{Floor, Known};
 use crate::lint;
 use crate::snapshot::{Snapshot, TenantRegistry, TenantTool};
 use crate::tool_md::{self, Authored};
+use crate::toolset::View;
 
 /// Replicas that start together race to publish the tools they ship; each race has a winner.
 const PUBLISH_TRIES: u32 = 8;
@@ -81,9 +83,14 @@ impl Registry {
     pub async fn register(&self, caller: &Caller, submitted: &Submitted, apply: bool) -> Result<Registration, Fault> {
         let Authored { definition, lines, notes, .. } = submitted.parse().map_err(refused)?;
         let snapshot = self.snapshot();
-        let existing = self.own_tool(&snapshot, caller, &definition)?;
-        require_right(caller, &definition, existing.is_some())?;
+        require_right(caller, &definition)?;
         require_place(caller, &definition)?;
+        let existing = self.own_tool(&snapshot, caller, &definition)?;
+        caller.require(if existing.is_some() {
+            &Permission::TOOLS_TENANT_UPDATE
+        } else {
+            &Permission::TOOLS_TENANT_CREATE
+        })?;
         let mut findings = self.judge(&snapshot, caller.tenant, &definition, lint::check)?;
         let mut refusals = self.judge(&snapshot, caller.tenant, &definition, |definition, context| {
             lint::refusals(definition, context.known)
@@ -147,6 +154,9 @@ impl Registry {
     async fn publish_missing(&self, tools: &[CodeTool]) -> Result<(), Fault> {
         let snapshot = self.snapshot();
         let mut change = Change::new(TenantId::SYSTEM);
+        // First of all: its row lock keeps other replicas' changes of names away until this one is committed.
+        change.count_revision();
+        let mut published: Vec<String> = Vec::new();
         for CodeTool { file, text } in tools {
             let Authored { definition, .. } = tool_md::parse(text).map_err(|findings| {
                 let messages: Vec<_> = findings.iter().map(|finding| finding.message.as_str()).collect();
@@ -162,6 +172,7 @@ impl Registry {
                 None => {
                     let source = String::from_utf8(text.to_vec()).ok();
                     let tool = existing.map(|tool| tool.tool.id);
+                    published.push(format!("{}@{version}", definition.name));
                     self.publish(
                         &mut change,
                         Publication { tool, origin: Origin::Code, definition, version, source, by: "system" },
@@ -169,10 +180,18 @@ impl Registry {
                 }
             }
         }
-        if change.is_empty() {
+        if published.is_empty() {
             return Ok(());
         }
-        change.count_revision();
+        change.audit(&Entry {
+            id: self.new_id(),
+            at: self.now(),
+            tenant: TenantId::SYSTEM,
+            actor: "system".to_owned(),
+            action: "tool.publish".to_owned(),
+            object: "shipped tools".to_owned(),
+            details: [("tools".to_owned(), published.into())].into_iter().collect(),
+        });
         self.finish(change).await.map(drop)
     }
 
@@ -234,8 +253,12 @@ impl Registry {
         if same {
             return Ok(Some(tool));
         }
+        // Which tool has it is told only to who may see that tool.
+        let view = View::of(snapshot.tenant(caller.tenant)?, caller, &today)?;
+        let seen = tool.tool.current().is_some_and(|version| view.standing(&tool.at(version, None)).is_ok());
+        let by = if seen { format!(" by `{}`", tool.tool.name) } else { String::new() };
         Err(Fault::conflict(
-            format!("the name `{}` is taken by `{}`, or looks like it", definition.name, tool.tool.name),
+            format!("the name `{}` is taken{by}, or looks like one that is", definition.name),
             "choose another name; a shared tool can be adjusted with `toolgate tool override`",
         )
         .at("/name"))
@@ -285,8 +308,10 @@ impl Known for KnownHere<'_> {
 }
 
 /// Who may define what (`contracts.md` §15).
-fn require_right(caller: &Caller, definition: &Definition, exists: bool) -> Result<(), Fault> {
-    caller.require(if exists { &Permission::TOOLS_TENANT_UPDATE } else { &Permission::TOOLS_TENANT_CREATE })?;
+fn require_right(caller: &Caller, definition: &Definition) -> Result<(), Fault> {
+    if !caller.may(&Permission::TOOLS_TENANT_UPDATE) {
+        caller.require(&Permission::TOOLS_TENANT_CREATE)?;
+    }
     match &definition.runner {
         Runner::Builtin(_) => Err(operator_only(
             "the runner `builtin`, which names a function compiled into Toolgate, is not for registered tools; defining one",
@@ -294,6 +319,8 @@ fn require_right(caller: &Caller, definition: &Definition, exists: bool) -> Resu
         )),
         Runner::Wasm(_) => caller.require(&Permission::PLUGINS_INSTALL),
         Runner::Mcp(_) => caller.require(&Permission::UPSTREAMS_EDIT),
+        // They name entries of the operator's configuration, which is the operator's to hand out.
+        Runner::Script(_) | Runner::Sql(_) => caller.require(&Permission::CONFIG_EDIT),
         _ => Ok(()),
     }
 }

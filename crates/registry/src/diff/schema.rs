@@ -4,7 +4,7 @@
 //! what readers may rely on must not become less, so a looser output is breaking. What cannot be compared
 //! (a changed `not`, a rebuilt `oneOf`) is taken for breaking rather than guessed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 use toolgate_contracts::json::escape;
@@ -55,6 +55,9 @@ struct Comparison<'a, 'c> {
     seen: BTreeSet<(&'a str, &'a str)>,
     changes: &'c mut Changes,
 }
+
+/// Values of an `enum` that one change names.
+const LISTED_MAX: usize = 20;
 
 /// Larger is looser.
 const UPPER_BOUNDS: [&str; 6] =
@@ -171,12 +174,14 @@ impl<'a> Comparison<'a, '_> {
             (None, Some(_)) => self.turn(&place, Turn::Less, "only certain values are accepted now"),
             (Some(_), None) => self.turn(&place, Turn::More, "any value is accepted now"),
             (Some(old), Some(new)) => {
-                let gone = old.iter().filter(|value| !new.contains(value));
-                let came = new.iter().filter(|value| !old.contains(value));
+                let (earlier, later): (HashSet<&Value>, HashSet<&Value>) = (old.iter().collect(), new.iter().collect());
+                let gone: Vec<_> = old.iter().filter(|value| !later.contains(value)).collect();
+                let came: Vec<_> = new.iter().filter(|value| !earlier.contains(value)).collect();
                 let list = |values: Vec<&Value>| {
-                    values.iter().map(|value| shown(&value.to_string())).collect::<Vec<_>>().join(", ")
+                    let more = if values.len() > LISTED_MAX { ", …" } else { "" };
+                    let told = values.iter().take(LISTED_MAX).map(|value| shown(&value.to_string()));
+                    told.collect::<Vec<_>>().join(", ") + more
                 };
-                let (gone, came): (Vec<_>, Vec<_>) = (gone.collect(), came.collect());
                 if !came.is_empty() {
                     self.turn(&place, Turn::More, format!("new values: {}", list(came)));
                 }
@@ -234,8 +239,9 @@ impl<'a> Comparison<'a, '_> {
             .map(String::as_str)
             .filter(|name| !after.is_some_and(|map| map.contains_key(*name)))
             .collect();
+        let twins = added_by_schema(before, after);
         for name in &removed {
-            let twin = renamed_to(name, before, after);
+            let twin = before.and_then(|map| twins.get(map.get(*name)?)).copied();
             let message = match twin {
                 Some(twin) => format!("`{}` was removed; perhaps renamed to `{}`", shown(name), shown(twin)),
                 None => format!("`{}` was removed", shown(name)),
@@ -376,11 +382,12 @@ impl<'a> Comparison<'a, '_> {
                     }
                 }
                 (Some(before), Some(after)) => {
-                    let (before, after): (Vec<_>, Vec<_>) =
+                    let counts = (before.len(), after.len());
+                    let (before, after): (HashSet<_>, HashSet<_>) =
                         (before.iter().map(without_prose).collect(), after.iter().map(without_prose).collect());
-                    let turn = if before.iter().all(|branch| after.contains(branch)) {
+                    let turn = if before.is_subset(&after) {
                         Turn::More
-                    } else if after.iter().all(|branch| before.contains(branch)) {
+                    } else if after.is_subset(&before) {
                         Turn::Less
                     } else {
                         Turn::Other
@@ -388,7 +395,7 @@ impl<'a> Comparison<'a, '_> {
                     self.turn(
                         &place,
                         turn,
-                        format!("`{keyword}` has {} alternatives instead of {}", after.len(), before.len()),
+                        format!("`{keyword}` has {} alternatives instead of {}", counts.1, counts.0),
                     );
                 }
             }
@@ -434,15 +441,16 @@ fn place(at: &str, name: &str) -> String {
     format!("{at}/properties/{}", escape(name))
 }
 
-/// A new member with the very schema of one that went.
-fn renamed_to<'b>(
-    name: &str,
+/// New members by their schema: one that went and has the very same was perhaps renamed.
+fn added_by_schema<'b>(
     before: Option<&Map<String, Value>>,
     after: Option<&'b Map<String, Value>>,
-) -> Option<&'b str> {
-    let schema = before?.get(name)?;
-    let twin = after?
-        .iter()
-        .find(|(other, candidate)| !before.is_some_and(|map| map.contains_key(*other)) && *candidate == schema);
-    twin.map(|(other, _)| other.as_str())
+) -> HashMap<&'b Value, &'b str> {
+    let mut found = HashMap::new();
+    for (name, schema) in after.into_iter().flatten() {
+        if !before.is_some_and(|map| map.contains_key(name)) {
+            found.entry(schema).or_insert(name.as_str());
+        }
+    }
+    found
 }

@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 
 use toolgate_contracts::Timestamp;
 use toolgate_contracts::definition::{Approvers, CachePolicy, Cost, Definition, OUTPUT_BYTES_MAX, TIMEOUT_MS_MAX};
+use toolgate_contracts::json::canonical;
 use toolgate_contracts::permission::Role;
 use toolgate_contracts::runner::{Composition, HostAccess, Prompt, PromptMode, Runner};
 
 use crate::finding::{Finding, shown};
 
 const APPROVAL_TIMEOUT_S_MAX: u64 = 30 * 24 * 60 * 60;
+const EXAMPLES_MAX: usize = 50;
+/// In canonical form.
+const EXAMPLE_BYTES_MAX: usize = 64 * 1024;
 const TEXT_CHARS_MAX: [(&str, usize); 3] = [("title", 120), ("description", 8_192), ("docs", 256 * 1024)];
 
 pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
@@ -28,6 +32,7 @@ pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
         let fix = "name a read-only tool that can tell whether the effect happened";
         findings.push(Finding::error("verify.itself", "/verify", "the tool would verify itself", fix));
     }
+    examples(definition, findings);
     runner(&definition.runner, findings);
 }
 
@@ -237,6 +242,27 @@ fn host_name(host: &str, pointer: String, findings: &mut Vec<Finding>) {
     let wide = name.starts_with("*.") && !bare.contains('.');
     if !port_ok || bare.len() > 253 || !bare.split('.').all(label) || wide {
         findings.push(Finding::error("host.syntax", pointer, format!("`{}` is not a host", shown(host)), fix));
+    }
+}
+
+/// Examples are shown and checked one by one, so there are few and they are short.
+fn examples(definition: &Definition, findings: &mut Vec<Finding>) {
+    let count = definition.examples.len();
+    if count > EXAMPLES_MAX {
+        let message = format!("there are {count} examples, the limit is {EXAMPLES_MAX}");
+        findings.push(Finding::error("example.limit", "/examples", message, "keep the few that differ most"));
+        return;
+    }
+    for (index, example) in definition.examples.iter().enumerate() {
+        for (member, value) in [("input", Some(&example.input)), ("output", example.output.as_ref())] {
+            let bytes = value.map_or(0, |value| canonical(value).len());
+            if bytes > EXAMPLE_BYTES_MAX {
+                let message =
+                    format!("the {member} of the example has {bytes} bytes, the limit is {EXAMPLE_BYTES_MAX}");
+                let fix = "shorten it; an example shows the shape, not the amount";
+                findings.push(Finding::error("example.limit", format!("/examples/{index}/{member}"), message, fix));
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use toolgate_contracts::name::FoldedName;
 use toolgate_contracts::runner::Runner;
 
 use super::Context;
-use crate::finding::{Finding, nearest, shown};
+use crate::finding::{FINDINGS_MAX, Finding, SUGGESTIONS_MAX, nearest, shown};
 
 pub(super) fn check(definition: &Definition, context: &Context<'_>, findings: &mut Vec<Finding>) {
     effects(definition, findings);
@@ -210,14 +210,19 @@ fn sections(definition: &Definition, findings: &mut Vec<Finding>) {
     else {
         return;
     };
-    for (index, section) in definition.output_sections.iter().enumerate() {
-        if !properties.contains_key(&section.key) {
-            let message = format!("the output has no member `{}` to show", shown(&section.key));
-            let fix = match nearest(&section.key, properties.keys().map(String::as_str)) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "name a member of `output_schema`".to_owned(),
-            };
-            findings.push(Finding::warning("section.unknown", format!("/output_sections/{index}/key"), message, fix));
-        }
+    let unknown = definition
+        .output_sections
+        .iter()
+        .enumerate()
+        .filter(|(_, section)| !properties.contains_key(&section.key))
+        .take(FINDINGS_MAX);
+    for (told, (index, section)) in unknown.enumerate() {
+        let message = format!("the output has no member `{}` to show", shown(&section.key));
+        let names = || nearest(&section.key, properties.keys().map(String::as_str));
+        let fix = match (told < SUGGESTIONS_MAX).then(names).flatten() {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "name a member of `output_schema`".to_owned(),
+        };
+        findings.push(Finding::warning("section.unknown", format!("/output_sections/{index}/key"), message, fix));
     }
 }

@@ -1,7 +1,7 @@
 //! What model providers refuse or ignore. The gate checks the whole schema in any case; these say what a model
 //! will not be told, and where a strict mode cannot be switched on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use toolgate_contracts::definition::Definition;
@@ -125,14 +125,14 @@ fn openai(keywords: &Map<String, Value>, pointer: &str, collected: &mut Collecte
     if is_object && keywords.get("additionalProperties") != Some(&Value::Bool(false)) {
         note(&mut collected.openai, "objects without `additionalProperties: false`".to_owned(), pointer);
     }
-    let required: Vec<&str> =
+    let required: BTreeSet<&str> =
         keywords.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let optional = keywords
         .get("properties")
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
-        .any(|(name, _)| !required.contains(&name.as_str()));
+        .any(|(name, _)| !required.contains(name.as_str()));
     if optional {
         note(&mut collected.openai, "members that are not `required`".to_owned(), pointer);
     }

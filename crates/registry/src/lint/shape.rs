@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 use toolgate_contracts::definition::{Definition, Origin};
 use toolgate_contracts::json::escape;
 
-use crate::finding::{Finding, shown};
+use crate::finding::{FINDINGS_MAX, Finding, SUGGESTIONS_MAX, nearest, shown};
 use crate::schema::walk::{Place, Step, places, target};
-use crate::schema::{Validator, fill_defaults};
+use crate::schema::{Budget, Validator, fill_within};
 
 /// Keywords that make the top level a choice; clients that read `properties` then see no arguments at all.
 const UNIONS: [&str; 8] = ["oneOf", "anyOf", "allOf", "not", "if", "$ref", "enum", "const"];
@@ -66,11 +66,12 @@ enum Side {
 
 fn each_place(schema: &Value, at: &str, side: Side, findings: &mut Vec<Finding>) {
     let places = places(schema);
+    let mut told = 0;
     for place in &places {
         let Value::Object(keywords) = place.schema else { continue };
         let pointer = format!("{at}{}", place.pointer);
         undescribed(schema, place, keywords, &pointer, findings);
-        unlisted_requirements(keywords, &pointer, findings);
+        unlisted_requirements(keywords, &pointer, &mut told, findings);
         // What only waits in `$defs` is judged where it is used, if at all; the top level has rules of its own.
         if place.parent.is_some() {
             open_map(keywords, &pointer, side, findings);
@@ -102,13 +103,16 @@ fn undescribed(
     }
 }
 
-fn unlisted_requirements(keywords: &Map<String, Value>, pointer: &str, findings: &mut Vec<Finding>) {
+/// `told` is how many the schema has so far: beyond what is shown, one for each place has to do.
+fn unlisted_requirements(keywords: &Map<String, Value>, pointer: &str, told: &mut usize, findings: &mut Vec<Finding>) {
     let Some(properties) = keywords.get("properties").and_then(Value::as_object) else { return };
     let closed = keywords.get("additionalProperties") == Some(&Value::Bool(false));
     let required = keywords.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     for name in required.filter(|name| !properties.contains_key(*name)) {
         let message = format!("`{}` is required, but not under `properties`", shown(name));
-        let fix = match crate::finding::nearest(name, properties.keys().map(String::as_str)) {
+        *told += 1;
+        let meant = (*told <= SUGGESTIONS_MAX).then(|| nearest(name, properties.keys().map(String::as_str))).flatten();
+        let fix = match meant {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "describe it under `properties`, or remove it from `required`".to_owned(),
         };
@@ -123,6 +127,9 @@ fn unlisted_requirements(keywords: &Map<String, Value>, pointer: &str, findings:
         } else {
             Finding::warning("schema.required", place, message, fix)
         });
+        if *told >= FINDINGS_MAX {
+            return;
+        }
     }
 }
 
@@ -167,20 +174,48 @@ fn open_map(keywords: &Map<String, Value>, pointer: &str, side: Side, findings: 
     }
 }
 
+/// Steps that checking all examples and defaults of a definition may take.
+const CHECKING_STEPS_MAX: u64 = 2_000_000;
+
 /// Examples and defaults must fit the schemas they illustrate.
 pub(super) fn check_values(definition: &Definition, findings: &mut Vec<Finding>) {
+    let mut budget = Budget::new(CHECKING_STEPS_MAX);
+    if examples(definition, &mut budget, findings).is_none() {
+        let message = "checking the examples against the schema takes too long: the rest is not checked";
+        let fix = "keep fewer and shorter examples, or describe the data more simply";
+        findings.push(Finding::warning("example.unchecked", "/examples", message, fix));
+        return;
+    }
+    let schemas =
+        [("/input_schema", Some(&definition.input_schema)), ("/output_schema", definition.output_schema.as_ref())];
+    for (at, schema) in schemas {
+        let Some(schema) = schema else { continue };
+        if illustrations(schema, at, &mut budget, findings).is_none() {
+            let message = "checking the examples and defaults in the schema takes too long: the rest is not checked";
+            let fix = "keep fewer and shorter ones, or describe the data more simply";
+            findings.push(Finding::warning("example.unchecked", at, message, fix));
+            return;
+        }
+    }
+}
+
+/// `None` once the budget is spent, as below.
+fn examples(definition: &Definition, budget: &mut Budget, findings: &mut Vec<Finding>) -> Option<()> {
+    if definition.examples.is_empty() {
+        return Some(());
+    }
     let input = Validator::new(&definition.input_schema).ok();
     let output = definition.output_schema.as_ref().and_then(|schema| Validator::new(schema).ok());
     for (index, example) in definition.examples.iter().enumerate() {
         if let Some(input) = &input {
             let mut filled = example.input.clone();
-            // A value that cannot be filled is too large, and the validator says so in its own words.
-            let _ = fill_defaults(&definition.input_schema, &mut filled);
-            report(input, &filled, "example.input", &format!("/examples/{index}/input"), findings);
+            // Filling takes from the same budget; what is too large to be filled is not judged either.
+            fill_within(&definition.input_schema, &mut filled, &mut budget.left).ok()?;
+            report(input, &filled, "example.input", &format!("/examples/{index}/input"), budget, findings)?;
         }
         match (&output, &example.output) {
             (Some(output), Some(value)) => {
-                report(output, value, "example.output", &format!("/examples/{index}/output"), findings);
+                report(output, value, "example.output", &format!("/examples/{index}/output"), budget, findings)?;
             }
             (None, Some(_)) => {
                 let message = "the example has an `output`, but there is no `output_schema` to check it";
@@ -194,14 +229,18 @@ pub(super) fn check_values(definition: &Definition, findings: &mut Vec<Finding>)
             _ => {}
         }
     }
-    illustrations(&definition.input_schema, "/input_schema", findings);
-    if let Some(schema) = &definition.output_schema {
-        illustrations(schema, "/output_schema", findings);
-    }
+    Some(())
 }
 
-fn report(validator: &Validator, value: &Value, code: &'static str, pointer: &str, findings: &mut Vec<Finding>) {
-    for wrong in validator.validate(value) {
+fn report(
+    validator: &Validator,
+    value: &Value,
+    code: &'static str,
+    pointer: &str,
+    budget: &mut Budget,
+    findings: &mut Vec<Finding>,
+) -> Option<()> {
+    for wrong in validator.validate_within(value, budget)? {
         let message = format!("the example does not fit the schema: {}", wrong.message);
         findings.push(Finding::error(
             code,
@@ -210,14 +249,16 @@ fn report(validator: &Validator, value: &Value, code: &'static str, pointer: &st
             "correct the example or the schema",
         ));
     }
+    Some(())
 }
 
 /// What may be compiled to check defaults and examples; far beyond any real schema.
-const ILLUSTRATED_BYTES_MAX: usize = 8 * 1024 * 1024;
+const ILLUSTRATED_BYTES_MAX: usize = 1024 * 1024;
 
 /// `default` and `examples` inside a schema.
-fn illustrations(schema: &Value, at: &str, findings: &mut Vec<Finding>) {
-    let defs = ["$defs", "definitions"].map(|keyword| (keyword, schema.get(keyword).cloned()));
+fn illustrations(schema: &Value, at: &str, budget: &mut Budget, findings: &mut Vec<Finding>) -> Option<()> {
+    let defs = ["$defs", "definitions"].map(|keyword| (keyword, schema.get(keyword)));
+    let defs_bytes: usize = defs.iter().filter_map(|(_, defs)| *defs).map(|defs| defs.to_string().len()).sum();
     let mut left = ILLUSTRATED_BYTES_MAX;
     for place in places(schema) {
         let Value::Object(keywords) = place.schema else { continue };
@@ -225,20 +266,21 @@ fn illustrations(schema: &Value, at: &str, findings: &mut Vec<Finding>) {
             continue;
         }
         // The part by itself, with the definitions it may refer to; a part that refers elsewhere is skipped.
+        let text = place.schema.to_string();
+        let refers = text.contains("\"$ref\"");
+        left = left.checked_sub(text.len() + if refers { defs_bytes } else { 0 })?;
         let mut part = keywords.clone();
-        if place.schema.to_string().contains("\"$ref\"") {
-            for (keyword, value) in &defs {
-                if let Some(value) = value {
-                    part.entry(*keyword).or_insert_with(|| value.clone());
-                }
+        let illustrated = (part.shift_remove("default"), part.shift_remove("examples"));
+        for (keyword, value) in defs.iter().filter(|_| refers) {
+            if let Some(value) = value {
+                part.entry(*keyword).or_insert_with(|| (*value).clone());
             }
         }
-        let part = Value::Object(part);
-        let Some(rest) = left.checked_sub(part.to_string().len()) else { return };
-        left = rest;
-        let Ok(validator) = Validator::new(&part) else { continue };
+        let Ok(validator) = Validator::new(&Value::Object(part)) else { continue };
         let pointer = format!("{at}{}", place.pointer);
-        if let Some(wrong) = keywords.get("default").and_then(|value| validator.validate(value).into_iter().next()) {
+        if let Some(default) = illustrated.0
+            && let Some(wrong) = validator.validate_within(&default, budget)?.into_iter().next()
+        {
             let message = format!("the default does not fit its own schema: {}", wrong.message);
             findings.push(Finding::error(
                 "schema.default",
@@ -247,8 +289,9 @@ fn illustrations(schema: &Value, at: &str, findings: &mut Vec<Finding>) {
                 "correct the default: every call that leaves the member out would fail",
             ));
         }
-        for (index, value) in keywords.get("examples").and_then(Value::as_array).into_iter().flatten().enumerate() {
-            if let Some(wrong) = validator.validate(value).into_iter().next() {
+        let examples = illustrated.1.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        for (index, value) in examples.iter().enumerate().take(FINDINGS_MAX) {
+            if let Some(wrong) = validator.validate_within(value, budget)?.into_iter().next() {
                 let message = format!("the example does not fit its own schema: {}", wrong.message);
                 findings.push(Finding::warning(
                     "schema.example",
@@ -259,4 +302,5 @@ fn illustrations(schema: &Value, at: &str, findings: &mut Vec<Finding>) {
             }
         }
     }
+    Some(())
 }

@@ -4,16 +4,21 @@ use serde_json::Value;
 use toolgate_contracts::definition::Definition;
 use toolgate_contracts::json::escape;
 
-use crate::finding::{Finding, is_hidden, shown};
+use crate::finding::{FINDINGS_MAX, Finding, is_hidden, shown};
 
 /// In any string of the definition, names of members included: an invisible instruction in a description is
 /// the cheapest way to steer a model past the person who approved the tool.
 pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
     let value = serde_json::to_value(definition).unwrap_or(Value::Null);
-    walk(&value, "", findings);
+    let mut told = Vec::new();
+    walk(&value, "", &mut told);
+    findings.append(&mut told);
 }
 
 fn walk(value: &Value, pointer: &str, findings: &mut Vec<Finding>) {
+    if findings.len() >= FINDINGS_MAX {
+        return;
+    }
     match value {
         Value::String(text) => judge(text, pointer, findings),
         Value::Array(items) => {

@@ -4,7 +4,7 @@
 //! an instance ends; a circle of schemas that judge the same value is not. Neither are references that
 //! multiply: forty `allOf` of two references each would be judged 2^40 times.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -13,22 +13,13 @@ use crate::finding::{Finding, shown};
 
 pub const REF_CHAIN_MAX: usize = 64;
 /// How many schemas may judge one and the same value.
-pub const JUDGEMENTS_MAX: u64 = 2_000;
+pub const JUDGEMENTS_MAX: u64 = 500;
 
 pub(super) struct Graph {
     /// For each schema, those that judge the same value, and whether a reference leads there.
     same: Vec<Vec<(usize, bool)>>,
     /// For each schema, those that judge a member or item of it.
     inner: Vec<Vec<usize>>,
-}
-
-/// What following the references costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cost {
-    /// Schemas that judge one value, at most.
-    pub judgements: u64,
-    /// How often a recursive schema comes back to itself from one value; 0 where nothing recurs.
-    pub branching: u64,
 }
 
 /// Follows every reference; the findings name those that lead nowhere.
@@ -118,28 +109,26 @@ impl Graph {
             ));
         }
         let judgements = self.judgements();
-        if let Some((index, count)) = judgements.iter().copied().enumerate().max_by_key(|(_, count)| *count)
+        // Patterns for names may all apply to one member.
+        let mut each_member = vec![0_u64; places.len()];
+        for (place, count) in places.iter().zip(&judgements) {
+            if let Some((parent, Step::EachMember)) = place.parent {
+                each_member[parent] = each_member[parent].saturating_add(*count);
+            }
+        }
+        let most = judgements.iter().zip(&each_member).map(|(own, each)| *own.max(each)).enumerate();
+        if let Some((index, count)) = most.max_by_key(|(_, count)| *count)
             && count > JUDGEMENTS_MAX
         {
-            let message = format!(
-                "one value would be judged by more than {JUDGEMENTS_MAX} schemas, because references are multiplied"
-            );
-            let fix = "refer to each definition once, not several times in `allOf`, `anyOf` or `oneOf` of each other";
+            let message = format!("one value would be judged by more than {JUDGEMENTS_MAX} schemas");
+            let fix = "write a list of fixed values as one `enum`; refer to each definition once, not several times in `allOf`, `anyOf` or `oneOf` of each other";
             findings.push(Finding::error("schema.explodes", format!("{at}{}", places[index].pointer), message, fix));
         }
         findings
     }
 
-    pub(super) fn cost(&self) -> Cost {
-        if self.circle().is_some() {
-            return Cost { judgements: u64::MAX, branching: u64::MAX };
-        }
-        let judgements = self.judgements().into_iter().max().unwrap_or(1);
-        Cost { judgements, branching: self.branching() }
-    }
-
     /// A circle over schemas that judge the same value, by depth-first search with an explicit stack.
-    fn circle(&self) -> Option<Vec<usize>> {
+    pub(super) fn circle(&self) -> Option<Vec<usize>> {
         const NEW: u8 = 0;
         const OPEN: u8 = 1;
         const DONE: u8 = 2;
@@ -208,7 +197,8 @@ impl Graph {
         chain
     }
 
-    fn judgements(&self) -> Vec<u64> {
+    /// How many schemas judge what each schema judges. Only without circles.
+    pub(super) fn judgements(&self) -> Vec<u64> {
         let mut count = vec![1_u64; self.same.len()];
         for index in self.bottom_up() {
             count[index] = self.same[index].iter().fold(1, |sum: u64, (target, _)| sum.saturating_add(count[*target]));
@@ -216,82 +206,42 @@ impl Graph {
         count
     }
 
-    /// From one value to its members or items and back into the same recursion: in how many ways, at most.
-    fn branching(&self) -> u64 {
-        let component = self.components();
-        let mut sizes = HashMap::new();
-        for id in &component {
-            *sizes.entry(*id).or_insert(0) += 1;
-        }
-        let order = self.bottom_up();
-        let recursive = sizes.into_iter().filter(|(id, size)| {
-            *size > 1
-                || self.inner.get(*id).is_some_and(|inner| inner.contains(id))
-                || self.same.get(*id).is_some_and(|same| same.iter().any(|(target, _)| target == id))
-        });
-        let mut most = 0;
-        for (id, _) in recursive {
-            let mut ways = vec![0_u64; self.same.len()];
-            for index in &order {
-                let inside = self.inner[*index].iter().filter(|target| component[**target] == id).count() as u64;
-                ways[*index] =
-                    self.same[*index].iter().fold(inside, |sum, (target, _)| sum.saturating_add(ways[*target]));
-            }
-            most = most.max(
-                (0..ways.len()).filter(|index| component[*index] == id).map(|index| ways[index]).max().unwrap_or(0),
-            );
-        }
-        most
+    /// Other judges of the value that a schema judges.
+    pub(super) fn judging_with(&self, index: usize) -> impl Iterator<Item = usize> {
+        self.same[index].iter().map(|(target, _)| *target)
     }
 
-    /// Strongly connected components over all edges, each named by one of its schemas (Kosaraju, without recursion).
-    fn components(&self) -> Vec<usize> {
-        let count = self.same.len();
-        let next = |index: usize| {
-            self.same[index]
-                .iter()
-                .map(|(target, _)| *target)
-                .chain(self.inner[index].iter().copied())
-                .collect::<Vec<_>>()
+    /// Schemas at which a recursion begins again: there the library remembers its answers.
+    pub(super) fn recurring(&self) -> BTreeSet<usize> {
+        let next = |index: usize, nth: usize| {
+            let same = &self.same[index];
+            same.get(nth).map(|(target, _)| *target).or_else(|| self.inner[index].get(nth - same.len()).copied())
         };
-        let mut back = vec![Vec::new(); count];
-        for index in 0..count {
-            for target in next(index) {
-                back[target].push(index);
-            }
-        }
-        let mut order = Vec::with_capacity(count);
-        let mut seen = vec![false; count];
-        for start in 0..count {
+        let mut open = vec![false; self.same.len()];
+        let mut seen = vec![false; self.same.len()];
+        let mut found = BTreeSet::new();
+        for start in 0..self.same.len() {
             if std::mem::replace(&mut seen[start], true) {
                 continue;
             }
-            let mut path = vec![(start, next(start))];
-            while let Some((index, targets)) = path.last_mut() {
-                match targets.pop() {
-                    Some(target) if !seen[target] => {
-                        seen[target] = true;
-                        path.push((target, next(target)));
+            open[start] = true;
+            let mut path = vec![(start, 0)];
+            while let Some((index, nth)) = path.last_mut() {
+                if let Some(target) = next(*index, *nth) {
+                    *nth += 1;
+                    if open[target] {
+                        found.insert(target);
+                    } else if !std::mem::replace(&mut seen[target], true) {
+                        open[target] = true;
+                        path.push((target, 0));
                     }
-                    Some(_) => {}
-                    None => {
-                        order.push(*index);
-                        path.pop();
-                    }
+                } else {
+                    open[*index] = false;
+                    path.pop();
                 }
             }
         }
-        let mut component = vec![usize::MAX; count];
-        for start in order.into_iter().rev() {
-            let mut open = vec![start];
-            while let Some(index) = open.pop() {
-                if component[index] == usize::MAX {
-                    component[index] = start;
-                    open.extend(back[index].iter().copied().filter(|source| component[*source] == usize::MAX));
-                }
-            }
-        }
-        component
+        found
     }
 }
 
@@ -349,19 +299,27 @@ mod tests {
     fn chains_and_multiplication_are_bounded() {
         check(&chain(63, |next| json!({"$ref": next})), &[]);
         check(&chain(64, |next| json!({"$ref": next})), &["schema.ref-chain"]);
-        check(&chain(8, |next| json!({"allOf": [{"$ref": next}, {"$ref": next}]})), &[]);
+        check(&chain(6, |next| json!({"allOf": [{"$ref": next}, {"$ref": next}]})), &[]);
         check(&chain(40, |next| json!({"allOf": [{"$ref": next}, {"$ref": next}]})), &["schema.explodes"]);
     }
 
     #[test]
-    fn the_cost_of_recursion_is_known() {
-        let cost = |schema: &Value| graph(&places(schema), "").0.cost().branching;
-        assert_eq!(cost(&json!({"properties": {"a": {"type": "string"}}})), 0);
-        assert_eq!(cost(&json!({"properties": {"next": {"$ref": "#"}}})), 1);
-        assert_eq!(cost(&json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})), 2);
-        let variants = json!({"anyOf": [
-            {"properties": {"args": {"items": {"$ref": "#"}}}}, {"properties": {"arg": {"$ref": "#"}}}, {"type": "string"},
-        ]});
-        assert_eq!(cost(&variants), 2);
+    fn recursion_begins_again_somewhere() {
+        let recurring = |schema: &Value| graph(&places(schema), "").0.recurring().len();
+        assert_eq!(recurring(&json!({"properties": {"a": {"type": "string"}}})), 0);
+        assert_eq!(recurring(&json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})), 1);
+    }
+
+    #[test]
+    fn one_value_has_few_judges() {
+        let choice = |count: usize| json!({"anyOf": (0..count).map(|n| json!({"const": n})).collect::<Vec<_>>()});
+        check(&choice(499), &[]);
+        check(&choice(500), &["schema.explodes"]);
+        let named = |count: usize| {
+            let all: Map<String, Value> = (0..count).map(|n| (format!("^a{n}"), json!({}))).collect();
+            json!({"patternProperties": all})
+        };
+        check(&named(500), &[]);
+        check(&named(501), &["schema.explodes"]);
     }
 }

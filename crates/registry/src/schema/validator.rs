@@ -1,22 +1,25 @@
 //! Values against a schema: what the engine asks of every call's input and every tool's output.
 //!
 //! No document is ever fetched, patterns run in linear time, formats are checked, and an answer never takes
-//! long: whether a value is valid is memoised by the library, and why it is not is only told where the number
-//! of ways to be wrong is bounded.
+//! long: the work is counted before it is done. A value that would take too much is refused, and why a value
+//! is not valid is only told where telling is cheap.
 
 use jsonschema::{Draft, PatternOptions, ValidationOptions};
 use serde_json::Value;
 
 use super::pattern::COMPILED_BYTES_MAX;
-use super::reference::{self, Cost};
+use super::reference;
 use super::violation::{self, Violation};
 use super::walk;
+use super::work::{Budget, Work};
 use crate::finding::{Finding, shown};
 
 /// More than a caller can read; the rest comes when these are corrected.
 pub const VIOLATIONS_MAX: usize = 20;
-/// How many judgements an explanation may take.
-const EXPLANATION_MAX: u64 = 100_000;
+/// Steps that judging one value may take: well under a second.
+pub const JUDGING_STEPS_MAX: u64 = 20_000_000;
+/// Steps that telling everything that is wrong may take; each may keep an error in memory.
+pub const EXPLAINING_STEPS_MAX: u64 = 250_000;
 
 /// Formats that are ours: a file that was uploaded before the call.
 const BLOB_FORMAT: &str = "blob";
@@ -26,7 +29,7 @@ const BLOB_FORMAT: &str = "blob";
 pub struct Validator {
     compiled: jsonschema::Validator,
     schema: Value,
-    cost: Cost,
+    work: Work,
 }
 
 /// Shared by all calls of a tool.
@@ -48,21 +51,35 @@ impl Validator {
             let fix = "run `toolgate tool test` on the definition; it explains what is wrong";
             Finding::error("schema.invalid", pointer, shown(&error.to_string()), fix)
         })?;
-        let cost = reference::graph(&walk::places(&schema), "").0.cost();
-        Ok(Self { compiled, schema, cost })
+        let places = walk::places(&schema);
+        let work = Work::new(&places, &reference::graph(&places, "").0);
+        Ok(Self { compiled, schema, work })
     }
 
+    /// `false` as well for a value that would take more than [`JUDGING_STEPS_MAX`].
     pub fn is_valid(&self, value: &Value) -> bool {
-        self.compiled.is_valid(value)
+        let mut budget = Budget::new(JUDGING_STEPS_MAX);
+        self.work.judging(value, &mut budget).is_some() && self.compiled.is_valid(value)
     }
 
     /// Everything that is wrong, up to [`VIOLATIONS_MAX`]; empty for a valid value.
     pub fn validate(&self, value: &Value) -> Vec<Violation> {
+        let judged = self.validate_within(value, &mut Budget::new(JUDGING_STEPS_MAX));
+        judged.unwrap_or_else(|| vec![Violation::too_large(value)])
+    }
+
+    /// The same for one of several values that share a budget; `None` once it is spent.
+    pub(crate) fn validate_within(&self, value: &Value, budget: &mut Budget) -> Option<Vec<Violation>> {
+        self.work.judging(value, budget)?;
         if self.compiled.is_valid(value) {
-            return Vec::new();
+            return Some(Vec::new());
         }
-        if self.explanation_cost(value) > EXPLANATION_MAX {
-            return vec![Violation::too_deep(value)];
+        let mut explaining = Budget::new(EXPLAINING_STEPS_MAX.min(budget.left));
+        let before = explaining.left;
+        let told = self.work.explaining(value, &mut explaining);
+        budget.left -= before - explaining.left;
+        if told.is_none() {
+            return Some(vec![Violation::unexplained(value)]);
         }
         let mut violations: Vec<_> = self
             .compiled
@@ -73,31 +90,8 @@ impl Validator {
         violations
             .sort_by(|left, right| left.pointer.cmp(&right.pointer).then_with(|| left.message.cmp(&right.message)));
         violations.dedup();
-        violations
+        Some(violations)
     }
-
-    /// Each level of a recursive schema multiplies the ways to be wrong.
-    fn explanation_cost(&self, value: &Value) -> u64 {
-        if self.cost.branching <= 1 {
-            return self.cost.judgements;
-        }
-        let depth = u32::try_from(depth(value)).unwrap_or(u32::MAX);
-        self.cost.branching.saturating_pow(depth).saturating_mul(self.cost.judgements)
-    }
-}
-
-fn depth(value: &Value) -> usize {
-    let mut deepest = 0;
-    let mut open = vec![(value, 1)];
-    while let Some((value, level)) = open.pop() {
-        deepest = deepest.max(level);
-        match value {
-            Value::Array(items) => open.extend(items.iter().map(|item| (item, level + 1))),
-            Value::Object(members) => open.extend(members.values().map(|member| (member, level + 1))),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 fn options() -> ValidationOptions<'static> {

@@ -32,10 +32,16 @@ impl Violation {
         Self { pointer, expected, found, message }
     }
 
-    /// For values nested so deep that telling each way to be wrong would take too long.
-    pub(super) fn too_deep(value: &Value) -> Self {
-        let advice = "the value is nested too deep for a closer answer: check the innermost part first";
+    /// For values with so many ways to be wrong that telling them would take too long.
+    pub(super) fn unexplained(value: &Value) -> Self {
+        let advice = "the value is too large or nested too deep for a closer answer: try a smaller part of it first";
         Self::new(String::new(), "as the schema says", describe(value), advice)
+    }
+
+    /// For values that are not judged at all.
+    pub(super) fn too_large(value: &Value) -> Self {
+        let advice = "checking it against the schema would take too long; send less, or in several calls";
+        Self::new(String::new(), "smaller", describe(value), advice)
     }
 }
 

@@ -1,7 +1,13 @@
 //! Schemas that were written to break something.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
-use toolgate_registry::schema::{Validator, check, fill_defaults};
+use toolgate_contracts::definition::{Definition, Origin};
+use toolgate_contracts::json as strict;
+use toolgate_registry::finding::{FINDINGS_MAX, Finding, SUGGESTIONS_MAX};
+use toolgate_registry::lint;
+use toolgate_registry::schema::{VIOLATIONS_MAX, Validator, check, fill_defaults};
 
 fn object(extra: Value) -> Value {
     let mut schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
@@ -67,7 +73,7 @@ fn what_passes_compiles_and_answers() {
     for schema in [
         object(json!({})),
         chain(60, |next| next),
-        chain(8, |next| json!({"anyOf": [next, next]})),
+        chain(6, |next| json!({"anyOf": [next, next]})),
         // Doubling through members costs the value, not the schema.
         chain(50, |next| json!({"type": ["object", "string"], "properties": {"l": next, "r": next}})),
         object(
@@ -106,4 +112,114 @@ fn a_validator_never_fetches() {
         Validator::new(&json!({"$schema": "http://127.0.0.1:1/meta", "type": "object"})).is_ok(),
         "the name is not looked up"
     );
+}
+
+/// Returns within the time, on a thread of its own, so that a hang is a failure and not a stuck run.
+#[track_caller]
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    answer.recv_timeout(std::time::Duration::from_secs(20)).expect("an answer in time")
+}
+
+fn linted(input_schema: Value, examples: Vec<Value>) -> Vec<Finding> {
+    let examples: Vec<_> = examples.into_iter().map(|input| json!({"title": "x", "input": input})).collect();
+    let definition: Definition = strict::decode(json!({
+        "name": "sendReport", "version": "1.0.0", "description": "Send a report.", "input_schema": input_schema,
+        "egress_class": "write", "runner": {"kind": "external"}, "examples": examples,
+    }))
+    .unwrap();
+    in_time(move || {
+        let names = BTreeSet::new();
+        lint::check(&definition, &lint::Context { origin: Origin::Tenant, names: &names, today: None, known: None })
+    })
+}
+
+fn count(findings: &[Finding], code: &str) -> usize {
+    findings.iter().filter(|finding| finding.code == code).count()
+}
+
+fn consts(number: usize) -> Value {
+    json!({"anyOf": (0..number).map(|n| json!({"const": n})).collect::<Vec<_>>()})
+}
+
+#[test]
+fn many_alternatives_for_many_items_are_refused_or_bounded() {
+    let schema = |number| object(json!({"properties": {"x": {"type": "array", "items": consts(number)}}}));
+    let items = |number: usize| json!({"x": vec![json!(-1); number]});
+    refuses(&schema(1_900), "schema.explodes");
+    assert_eq!(count(&linted(schema(1_900), vec![items(20_000)]), "schema.explodes"), 1);
+
+    assert!(check(&schema(400), "").is_empty());
+    let findings = linted(schema(400), vec![items(20_000)]);
+    assert_eq!(count(&findings, "example.unchecked"), 1, "{findings:#?}");
+    for number in [1, 1_000, 20_000, 500_000] {
+        let violations = in_time(move || Validator::new(&schema(400)).unwrap().validate(&items(number)));
+        assert!((1..=VIOLATIONS_MAX).contains(&violations.len()));
+    }
+    let simple = object(json!({"properties": {"x": {"type": "array", "items": {"type": "integer"}}}}));
+    assert!(in_time(move || Validator::new(&simple).unwrap().is_valid(&items(500_000))), "a plain list may be long");
+}
+
+#[test]
+fn large_texts_are_not_copied_for_every_alternative() {
+    let schema = object(json!({"properties": {"x": consts(400)}}));
+    let violations = in_time(move || Validator::new(&schema).unwrap().validate(&json!({"x": "y".repeat(1_000_000)})));
+    assert_eq!(violations.len(), 1);
+    assert_eq!(violations[0].pointer, "", "the general answer");
+}
+
+#[test]
+fn alternatives_that_multiply_with_depth_are_bounded() {
+    let nested = || (0..60).fold(json!(1), |inner, _| json!({"a": inner}));
+    let step = |next: Value| json!({"anyOf": [{"properties": {"a": next}, "required": ["b"]}, {"properties": {"a": next}, "required": ["c"]}]});
+    let twice = |next: Value| json!({"properties": {"a": {"allOf": [next, next]}}});
+    for (schema, fills) in [(chain(60, step), true), (chain(60, twice), false)] {
+        let value = json!({"x": nested()});
+        let (violations, filled) = in_time(move || {
+            let filled = fill_defaults(&schema, &mut value.clone());
+            (Validator::new(&schema).unwrap().validate(&value), filled)
+        });
+        assert_eq!(violations.iter().map(|wrong| wrong.pointer.as_str()).collect::<Vec<_>>(), [""]);
+        assert_eq!(filled.is_ok(), fills);
+    }
+}
+
+#[test]
+fn large_defaults_are_not_copied_without_end() {
+    let schema =
+        object(json!({"properties": {"x": {"items": {"properties": {"d": {"default": "y".repeat(1_000_000)}}}}}}));
+    assert!(in_time(move || fill_defaults(&schema, &mut json!({"x": vec![json!({}); 9_000]})).is_err()));
+}
+
+#[test]
+fn examples_are_few_and_short() {
+    let schema = object(json!({}));
+    let findings = linted(schema.clone(), vec![json!({"a": 1}); 400]);
+    assert_eq!((count(&findings, "example.limit"), count(&findings, "example.input")), (1, 0));
+    let findings = linted(schema.clone(), vec![json!({"a": "x".repeat(70_000)})]);
+    assert_eq!(count(&findings, "example.limit"), 1);
+    assert_eq!(count(&linted(schema, vec![json!({"a": "x"}); 50]), "example.limit"), 0);
+}
+
+#[test]
+fn mistakes_by_the_thousand_are_told_up_to_a_limit() {
+    let properties: Map<String, Value> =
+        (0..900).map(|n| (format!("property_{n}"), json!({"type": "string"}))).collect();
+    let required: Vec<_> = (0..1_000).map(|n| format!("propertx_{n}x")).collect();
+    let findings = linted(object(json!({"properties": properties, "required": required})), Vec::new());
+    assert!(findings.len() <= FINDINGS_MAX);
+
+    let unknown: Map<String, Value> = (0..9_000).map(|n| (format!("propertie{n}"), json!(0))).collect();
+    let mut schema = object(Value::Object(unknown));
+    let findings = check(&schema, "");
+    assert_eq!(count(&findings, "schema.unknown-keyword"), FINDINGS_MAX);
+    assert!(findings.iter().filter(|finding| finding.fix.starts_with("did you mean")).count() <= SUGGESTIONS_MAX);
+
+    // An error after all of them is still told.
+    schema.as_object_mut().unwrap().insert("minProperties".to_owned(), json!("two"));
+    refuses(&schema, "schema.invalid");
+    schema.as_object_mut().unwrap().insert("required".to_owned(), json!(vec![1; 1_000_000]));
+    let findings = in_time(move || check(&schema, ""));
+    assert_eq!(count(&findings, "schema.invalid"), 1);
 }

@@ -11,7 +11,8 @@ use toolgate_contracts::{
     Agent, AgentState, Caller, Fault, Page, Permission, Slug, Timestamp, ToolId, ToolName, ToolRef,
 };
 use toolgate_registry::commands::{AgentDraft, shown};
-use toolgate_registry::toolset::View;
+use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_registry::toolset::{Outside, Standing, View};
 use toolgate_store::cursor::ListOf;
 use utoipa::{IntoParams, ToSchema};
 
@@ -137,16 +138,15 @@ pub async fn tools(
     let today = app.registry.now().day();
     let agent = registry.agent(&name).ok_or_else(|| Fault::not_found("agent", &name))?;
     let view = View { agent: Some(agent), ..View::of(registry, &caller, &today)? };
-    let may_see_all = caller.may(&Permission::TOOLS_OVERRIDE);
-    let row = |(tool, standing): (toolgate_registry::snapshot::ResolvedTool, toolgate_registry::toolset::Standing)| {
-        let has = standing.is_ok();
-        let why = standing.map_or_else(|outside| outside.to_string(), |member| member.to_string());
-        (has || may_see_all || !why.contains("other tenants")).then(|| AgentTool {
+    let administers = caller.may(&Permission::TOOLS_OVERRIDE);
+    let row = |(tool, standing): (ResolvedTool, Standing)| {
+        let hidden = !administers && standing.as_ref().is_err_and(Outside::hides_the_name);
+        (!hidden).then(|| AgentTool {
             name: tool.name.to_string(),
             version: tool.version.version.to_string(),
             egress_class: tool.definition.class(),
-            has,
-            why,
+            has: standing.is_ok(),
+            why: standing.map_or_else(|outside| outside.to_string(), |member| member.to_string()),
         })
     };
     Ok(Json(Page::whole(view.explain().filter_map(row).collect())))
@@ -227,6 +227,8 @@ pub async fn assignments(
     caller.require(&Permission::AGENTS_READ)?;
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
+    let today = app.registry.now().day();
+    let view = View::of(registry, &caller, &today)?;
     let wanted = match &query.agent {
         Some(name) => Some(registry.agent(name).ok_or_else(|| Fault::not_found("agent", name))?.id),
         None => None,
@@ -236,9 +238,14 @@ pub async fn assignments(
         .values()
         .filter(|row| wanted.is_none_or(|agent| row.agent == agent))
         .filter_map(|row| {
+            let tool = registry.tool_by_id(row.tool)?;
+            let seen = || tool.tool.current().is_some_and(|version| view.standing(&tool.at(version, None)).is_ok());
+            if !caller.may(&Permission::TOOLS_OVERRIDE) && !seen() {
+                return None;
+            }
             Some(AssignmentView {
                 agent: registry.agents.get(&row.agent)?.spec.name.clone(),
-                tool: registry.tool_by_id(row.tool)?.name.to_string(),
+                tool: tool.name.to_string(),
                 tool_id: row.tool,
                 profile: row
                     .profile

@@ -65,7 +65,12 @@ pub struct Session {
 
 /// Spends a one-time link for a browser session.
 #[utoipa::path(post, path = "/api/v1/sign-in", tag = "session", request_body = SignIn, responses((status = 204), (status = 401)))]
-pub async fn sign_in(State(app): State<App>, Body(SignIn { token }): Body<SignIn>) -> Result<Response, Problem> {
+pub async fn sign_in(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Body(SignIn { token }): Body<SignIn>,
+) -> Result<Response, Problem> {
+    auth::refuse_other_sites(&headers)?;
     let (session, expires_at) = app.sign_in(&token).await?;
     let seconds = (expires_at.millis() - app.clock.now().millis()) / 1000;
     Ok(with_cookie(&app, &session, seconds))

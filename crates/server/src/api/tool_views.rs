@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType, Visibility};
-use toolgate_contracts::{Digest, TenantId, Timestamp, ToolId};
+use toolgate_contracts::{Caller, Digest, TenantId, Timestamp, ToolId};
 use toolgate_registry::snapshot::{ResolvedTool, Switch, Version};
 use utoipa::ToSchema;
 
@@ -120,7 +120,7 @@ const UNSET: &[(&str, &str)] = &[
 ];
 
 /// Everything about one tool: what was written, what holds, and what follows from it.
-pub fn whole(tool: &ResolvedTool) -> Value {
+pub fn whole(tool: &ResolvedTool, caller: &Caller) -> Value {
     let definition = &tool.definition;
     let lifecycle = &tool.version.lifecycle;
     let mut value = serde_json::to_value(definition.as_ref()).unwrap_or_default();
@@ -166,6 +166,10 @@ pub fn whole(tool: &ResolvedTool) -> Value {
     if let (Value::Object(members), Value::Object(effective)) = (&mut value, effective) {
         members.extend(effective.into_iter().filter(|(_, member)| !member.is_null()));
         // Every member of the contract is there, so that a reader need not know which are written only when set.
+        // Which other tenants have a tool is the operator's to know.
+        if !caller.is_operator() {
+            members.shift_remove("tenants");
+        }
         for (name, unset) in UNSET {
             members.entry(*name).or_insert_with(|| serde_json::from_str(unset).unwrap_or_default());
         }

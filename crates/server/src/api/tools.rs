@@ -1,5 +1,7 @@
 //! Tools: listing what the caller may call, registering, and everything an administrator does to them.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +14,7 @@ use toolgate_registry::diff::{self, Difference};
 use toolgate_registry::finding::Finding;
 use toolgate_registry::patch::Patch;
 use toolgate_registry::render::{Form, Rendered};
-use toolgate_registry::snapshot::{ResolvedTool, Switch, TenantRegistry};
+use toolgate_registry::snapshot::{ResolvedTool, Switch, TenantRegistry, Version};
 use toolgate_registry::toolset::View;
 use toolgate_store::catalog::Lifecycle;
 use toolgate_store::cursor::ListOf;
@@ -90,7 +92,7 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Li
             let form: Form = view
                 .parse()
                 .map_err(|told: String| Fault::invalid(told, "leave `view` out for the ordinary list").at("/view"))?;
-            let items: Vec<Value> = page.iter().map(|tool| rendered(tool, form)).collect();
+            let items: Vec<Value> = page.iter().map(|tool| rendered(tool, form, &caller)).collect();
             Json(Page { items, next_cursor }).into_response()
         }
     })
@@ -170,7 +172,14 @@ pub async fn lint(
     By(caller): By,
     Body(request): Body<RegisterRequest>,
 ) -> Result<Json<LintAnswer>, Problem> {
-    let findings = app.registry.test(&caller, &request.submitted()?)?;
+    let submitted = request.submitted()?;
+    // Judging a large definition takes a while, and other requests do not wait for it.
+    let _turn = app.judging.acquire().await.map_err(Fault::internal)?;
+    let judge = {
+        let app = app.clone();
+        move || app.registry.test(&caller, &submitted)
+    };
+    let findings = tokio::task::spawn_blocking(judge).await.map_err(Fault::internal)??;
     let ok = findings.iter().all(|finding| finding.severity != toolgate_registry::finding::Severity::Error);
     Ok(Json(LintAnswer { ok, findings }))
 }
@@ -195,21 +204,29 @@ pub async fn show(
 ) -> Result<Json<Value>, Problem> {
     let tool = found(&app, &caller, &name, query.all)?;
     Ok(Json(match query.r#as {
-        None => whole(&tool),
+        None => whole(&tool, &caller),
         Some(form) => {
             let form: Form =
                 form.parse().map_err(|told: String| Fault::invalid(told, "choose one of those").at("/as"))?;
-            rendered(&tool, form)
+            rendered(&tool, form, &caller)
         }
     }))
 }
 
 /// A rendering that is no JSON (the prompted form) travels as a string.
-fn rendered(tool: &ResolvedTool, form: Form) -> Value {
-    match tool.rendered(form) {
+fn rendered(tool: &ResolvedTool, form: Form, caller: &Caller) -> Value {
+    let mut value = match tool.rendered(form) {
         Rendered::Json(value) => value,
-        Rendered::Text(text) => Value::String(text),
+        Rendered::Text(text) => return Value::String(text),
+    };
+    // Which other tenants have a tool is the operator's to know.
+    if let (false, Value::Object(members)) = (caller.is_operator(), &mut value) {
+        members.shift_remove("tenants");
+        if let Some(tenants) = members.get_mut("tenantSlugs") {
+            *tenants = Value::Array(Vec::new());
+        }
     }
+    value
 }
 
 /// What the caller has under that name; with `all`, what an administrator may see of it.
@@ -235,6 +252,20 @@ fn reference(text: &str) -> Result<ToolRef, Fault> {
 
 fn tool_name(text: &str) -> Result<ToolName, Fault> {
     text.parse().map_err(|_| Fault::not_found("tool", text))
+}
+
+/// The versions that the caller could look up one by one.
+fn seen_versions(app: &App, caller: &Caller, tool: &ResolvedTool) -> Result<Vec<Arc<Version>>, Fault> {
+    if caller.may(&Permission::TOOLS_OVERRIDE) {
+        return Ok(tool.tool.versions.clone());
+    }
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let today = app.registry.now().day();
+    let view = View::of(registry, caller, &today)?;
+    let Some(found) = registry.tool_by_id(tool.tool.id) else { return Ok(Vec::new()) };
+    let seen = |version: &&Arc<Version>| view.standing(&found.at(version, None)).is_ok();
+    Ok(tool.tool.versions.iter().filter(seen).cloned().collect())
 }
 
 /// The versions of a tool, newest first.
@@ -285,7 +316,7 @@ pub async fn diff(
     Query(query): Query<DiffQuery>,
 ) -> Result<Json<DiffAnswer>, Problem> {
     let tool = found(&app, &caller, &name, caller.may(&Permission::TOOLS_OVERRIDE))?;
-    let versions = &tool.tool.versions;
+    let versions = seen_versions(&app, &caller, &tool)?;
     let at = |wanted: &str| {
         versions
             .iter()
@@ -396,5 +427,5 @@ fn after(app: &App, caller: &Caller, name: &str, revision: i64) -> Result<Change
         .tenant(caller.tenant)?
         .resolve(&reference, &app.registry.now().day())
         .ok_or_else(|| Fault::not_found("tool", name))?;
-    Ok(Changed(whole(&tool), revision))
+    Ok(Changed(whole(&tool, caller), revision))
 }

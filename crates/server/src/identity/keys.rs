@@ -133,11 +133,20 @@ impl App {
         if !all {
             caller.require(&Permission::KEYS_OWN)?;
         }
-        let sight = if all { None } else { caller.user() };
-        let keys = self.store.keys(caller.tenant, sight, None, 10_000).await?;
-        let id = id_or_name.parse::<KeyId>().ok();
-        let key =
-            keys.into_iter().find(|key| key.revoked_at.is_none() && (Some(key.id) == id || key.name == id_or_name));
+        let found = match id_or_name.parse::<KeyId>() {
+            Ok(id) => self.store.key_by_id(caller.tenant, id).await?.into_iter().collect(),
+            Err(_) => self.store.keys_by_name(caller.tenant, id_or_name).await?,
+        };
+        let within = |key: &ApiKey| key.revoked_at.is_none() && (all || Some(key.owner) == caller.user());
+        let mut keys: Vec<ApiKey> = found.into_iter().filter(within).collect();
+        if keys.len() > 1 {
+            let owners: Vec<_> = keys.iter().map(|key| format!("{} ({})", key.id, key.owner_name)).collect();
+            return Err(Fault::conflict(
+                format!("several keys are called `{id_or_name}`: {}", owners.join(", ")),
+                "name the one you mean by its id",
+            ));
+        }
+        let key = keys.pop();
         // The folder's key is the folder's: only its owner takes it away.
         let folder = |key: &ApiKey| key.scopes.iter().any(|scope| scope == crate::auth::FOLDER_OWNER_SCOPE);
         let key = key

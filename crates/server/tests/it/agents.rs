@@ -174,25 +174,76 @@ async fn a_profile_denies_a_tool_in_whatever_spelling() {
 }
 
 #[tokio::test]
-async fn naming_a_write_tool_in_an_agent_is_assigning_it() {
+async fn only_assigning_gives_an_agent_a_write_tool() {
     every_world(async |world| {
         world.register(&As::Owner, write_tool("changeRecord")).await.ok();
-        let mut grouped = write_tool("groupRecord");
-        grouped["group"] = json!("records");
-        world.register(&As::Owner, grouped).await.ok();
         let author = world.user("default", "arno", &["author"]).await;
         let create = async |spec| world.send(&author, "POST", "/api/v1/agents", spec).await;
-        create(json!({"name": "a", "custom_tools": ["change-record"]})).await.refused(403);
-        create(json!({"name": "a", "tool_groups": ["records"]})).await.refused(403);
-        create(json!({"name": "a", "custom_tools": ["calculator"]})).await.ok();
+        create(json!({"name": "a", "toolset": "assigned", "custom_tools": ["change-record", "Calculator"], "tool_groups": ["web"]})).await.ok();
+        let mut grouped = write_tool("groupRecord");
+        grouped["group"] = json!("web");
+        world.register(&author, grouped).await.ok();
+        assert_eq!(world.names(&As::Owner, "agent=a").await, ["calculator"]);
+        world.send(&author, "PUT", "/api/v1/agents/a/tools/changeRecord", json!({})).await.refused(403);
+        world.send(&As::Owner, "PUT", "/api/v1/agents/a/tools/changeRecord", json!({})).await.ok();
+        assert_eq!(world.names(&As::Owner, "agent=a").await, ["calculator", "changeRecord"]);
         world.send(&As::Owner, "POST", "/api/v1/workspaces", json!({"slug": "north"})).await.ok();
         create(json!({"name": "b", "workspace": "north"})).await.refused(403);
-        // What an administrator put there stays when the author edits the rest.
-        let with = json!({"name": "a", "custom_tools": ["changeRecord"]});
-        world.send(&As::Owner, "PUT", "/api/v1/agents/a", with).await.ok();
-        let edited = json!({"name": "a", "custom_tools": ["changeRecord"], "title": "A"});
-        world.send(&author, "PUT", "/api/v1/agents/a", edited).await.ok();
-        world.send(&As::Owner, "DELETE", "/api/v1/tools/changeRecord", json!(null)).await.refused(409);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_administrator_tightened_an_author_does_not_loosen() {
+    every_world(async |world| {
+        let author = world.user("default", "arno", &["author"]).await;
+        world.send(&author, "POST", "/api/v1/agents", json!({"name": "a"})).await.ok();
+        world
+            .send(&As::Owner, "PUT", "/api/v1/profiles/strict", json!({"name": "strict", "deny_tools": ["echo"]}))
+            .await
+            .ok();
+        world.send(&As::Owner, "PUT", "/api/v1/agents/a", json!({"name": "a", "profile": "strict"})).await.ok();
+        world.send(&author, "PUT", "/api/v1/agents/a", json!({"name": "a"})).await.refused(403);
+        world
+            .send(&author, "PUT", "/api/v1/agents/a", json!({"name": "a", "profile": "strict", "title": "A"}))
+            .await
+            .ok();
+        world.send(&author, "PUT", "/api/v1/agents/a/state", json!({"state": "frozen"})).await.ok();
+        world.send(&author, "PUT", "/api/v1/agents/a/state", json!({"state": "active"})).await.refused(403);
+        world.send(&As::Owner, "PUT", "/api/v1/agents/a/state", json!({"state": "active"})).await.ok();
+
+        // Nor does the agent itself, whatever its key was made with.
+        let made = world
+            .send(
+                &As::Owner,
+                "POST",
+                "/api/v1/keys",
+                json!({"name": "k", "agent": "a", "scopes": ["admin"], "days": 1}),
+            )
+            .await
+            .ok();
+        let agent = As::Key(made["secret"].as_str().unwrap().to_owned());
+        world.get(&agent, "/api/v1/tools").await.ok();
+        world.send(&agent, "POST", "/api/v1/keys", json!({"name": "free"})).await.refused(403);
+        world.send(&agent, "PUT", "/api/v1/agents/a", json!({"name": "a"})).await.refused(403);
+        world.send(&agent, "PUT", "/api/v1/tools/echo/enabled", json!({"enabled": true})).await.refused(403);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_name_tools_by_what_never_changes() {
+    every_world(async |world| {
+        world.register(&As::Owner, tool("readRecord", json!({"aliases": [{"name": "oldRead"}]}))).await.ok();
+        let put = async |path: &str, body| world.send(&As::Owner, "PUT", path, body).await;
+        put("/api/v1/tools/echo/override", json!({"name": "parrot"})).await.ok();
+        let stored =
+            put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["oldRead", "parrot"]})).await.ok();
+        assert_eq!(stored["deny_tools"], json!(["readRecord", "echo"]));
+        world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bob", "profile": "quiet"})).await.ok();
+        world.send(&As::Owner, "DELETE", "/api/v1/tools/echo/override", json!(null)).await.ok();
+        let has = world.names(&As::Owner, "agent=bob").await;
+        assert!(!has.contains(&"echo".to_owned()) && !has.contains(&"readRecord".to_owned()), "{has:?}");
     })
     .await;
 }

@@ -133,3 +133,34 @@ async fn internal_tools_are_never_offered_outside() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_is_hidden_is_hidden_in_every_list() {
+    every_world(async |world| {
+        world.tenant("acme").await;
+        let acme = As::OwnerOf("acme");
+        world.register(&As::OwnerOf("system"), tool("sharedByTwo", json!({"tenants": ["acme", "globex"]}))).await.ok();
+        world.register(&As::OwnerOf("system"), tool("waitsForEnabling", json!({"opt_in": true}))).await.ok();
+        world.register(&acme, tool("insideOnly", json!({"visibility": "internal"}))).await.ok();
+        world.register(&acme, tool("mixed", json!({"visibility": "internal", "hosts": ["secret.example.com"], "runner": {"kind": "http", "method": "GET", "url": "https://secret.example.com/{{ id }}"}}))).await.ok();
+        world.register(&acme, tool("mixed", json!({}))).await.ok();
+        world.send(&acme, "POST", "/api/v1/agents", json!({"name": "bob"})).await.ok();
+        world.send(&acme, "PUT", "/api/v1/agents/bob/tools/insideOnly", json!({})).await.ok();
+        let viewer = world.user("acme", "vera", &["viewer"]).await;
+        world.get(&viewer, "/api/v1/tools/mixed@1.0.0").await.refused(404);
+        for path in [
+            "/agents/bob/tools", "/assignments", "/tools?limit=500", "/search?q=insideOnly", "/tools/mixed/versions", "/tools/mixed/diff",
+            "/tools/sharedByTwo", "/tools/sharedByTwo?as=framework", "/tools/sharedByTwo?as=tool-definition",
+        ] {
+            let shown = world.get(&viewer, &format!("/api/v1{path}")).await.body.to_string();
+            for word in ["insideOnly", "waitsForEnabling", "secret.example.com", "globex"] {
+                assert!(!shown.contains(word), "{path} shows {word}: {shown}");
+            }
+        }
+        let author = world.user("acme", "arno", &["author"]).await;
+        let taken = world.register(&author, tool("inside_only", json!({}))).await.refused(409);
+        assert!(!taken.to_string().contains("insideOnly"), "{taken:#}");
+        world.register(&viewer, tool("inside_only", json!({}))).await.refused(403);
+    })
+    .await;
+}

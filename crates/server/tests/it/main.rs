@@ -6,6 +6,7 @@ mod access;
 mod agents;
 mod doors;
 mod isolation;
+mod listening;
 mod people;
 mod registry;
 mod replicas;

@@ -406,3 +406,47 @@ async fn every_list_is_paged_and_knows_its_parameters() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_rename_takes_a_name_like_any_other() {
+    every_world(async |world| {
+        let rename = async |tool: &str, name: &str| {
+            world.send(&As::Owner, "PUT", &format!("/api/v1/tools/{tool}/override"), json!({"name": name})).await
+        };
+        rename("echo", "mailOut").await.ok();
+        rename("now", "mail_out").await.refused(409);
+        world.register(&As::Owner, tool("mailout", json!({}))).await.refused(409);
+        world.register(&As::Owner, tool("collectMail", json!({"aliases": [{"name": "mailOut"}]}))).await.refused(409);
+        assert_eq!(
+            world.get(&As::Owner, "/api/v1/tools/mailOut").await.ok()["id"],
+            world.get(&As::Owner, "/api/v1/tools/echo").await.ok()["id"]
+        );
+        let (left, right) = tokio::join!(rename("wait", "same"), world.register(&As::Owner, tool("same", json!({}))));
+        let mut statuses = [left.status, right.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 409]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_override_meets_later_versions_and_never_loosens_them() {
+    every_world(async |world| {
+        let system = As::OwnerOf("system");
+        world.register(&system, tool("payroll", json!({"hosts": ["records.example.com"]}))).await.ok();
+        let set = async |body| world.send(&As::Owner, "PUT", "/api/v1/tools/payroll/override", body).await;
+        set(json!({"hosts": []})).await.refused(400);
+        set(json!({"hosts": ["evil.test"]})).await.refused(400);
+        set(json!({"required_permission": "tools.read"})).await.ok();
+        world
+            .register(
+                &system,
+                tool("payroll", json!({"hosts": ["records.example.com"], "required_permission": "payroll.read"})),
+            )
+            .await
+            .ok();
+        let viewer = world.user("default", "vera", &["viewer"]).await;
+        world.get(&viewer, "/api/v1/tools/payroll").await.refused(404);
+    })
+    .await;
+}

@@ -10,7 +10,7 @@ mod tls;
 mod values;
 mod writer;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::queue::Queue;
-use super::{Options, READ_TIMEOUT};
+use super::{Options, READ_TIMEOUT, SNAPSHOT_TIMEOUT};
 use crate::error::Error;
 use crate::migrate::MigrationState;
 use crate::row::Row;
@@ -90,20 +90,35 @@ impl Postgres {
         text: &Text,
         parameters: &[Value],
     ) -> Result<Result<Vec<Row>, Error>, Lost> {
-        let client = match self.pool.get().await {
-            Ok(client) => client,
+        let lent = match self.pool.get().await {
+            Ok(client) => Lent(Some(client)),
             Err(error) => return Ok(Err(errors::of_pool(error))),
         };
-        let lent = Lent(Some(client));
         let Some(client) = &lent.0 else { return Err(Lost) };
-        match tokio::time::timeout(READ_TIMEOUT, read(client, scope, text, parameters)).await {
-            Ok(rows) => {
-                let rows = rows?;
-                lent.give_back();
-                Ok(rows)
-            }
-            Err(_) => Ok(Err(Error::Unavailable("a query took too long".into()))),
+        let read = tokio::time::timeout(READ_TIMEOUT, read(client, scope, text, parameters)).await;
+        lent.after(read)
+    }
+
+    /// All in one transaction, which sees what was committed when its first query began.
+    pub async fn query_all(&self, scope: &Scope, queries: &[(Arc<Text>, Vec<Value>)]) -> Result<Vec<Vec<Row>>, Error> {
+        match self.query_all_once(scope, queries).await {
+            Ok(rows) => rows,
+            Err(Lost) => self.query_all_once(scope, queries).await.unwrap_or_else(|Lost| Err(lost())),
         }
+    }
+
+    async fn query_all_once(
+        &self,
+        scope: &Scope,
+        queries: &[(Arc<Text>, Vec<Value>)],
+    ) -> Result<Result<Vec<Vec<Row>>, Error>, Lost> {
+        let lent = match self.pool.get().await {
+            Ok(client) => Lent(Some(client)),
+            Err(error) => return Ok(Err(errors::of_pool(error))),
+        };
+        let Some(client) = &lent.0 else { return Err(Lost) };
+        let read = tokio::time::timeout(SNAPSHOT_TIMEOUT, read_all(client, scope, queries)).await;
+        lent.after(read)
     }
 
     pub async fn migrate(&self) -> Result<MigrationState, Error> {
@@ -168,12 +183,51 @@ async fn read(
     Ok(rows.map(|(_, rows)| rows).map_err(|error| error.mapped()))
 }
 
+/// Several queries in one transaction and one snapshot.
+async fn read_all(
+    client: &Client,
+    scope: &Scope,
+    queries: &[(Arc<Text>, Vec<Value>)],
+) -> Result<Result<Vec<Vec<Row>>, Error>, Lost> {
+    client.batch_execute(&session::begin_snapshot(scope)).await.map_err(|_| Lost)?;
+    let rows = read_each(client, queries).await;
+    client.batch_execute("COMMIT").await.map_err(|_| Lost)?;
+    rows
+}
+
+async fn read_each(client: &Client, queries: &[(Arc<Text>, Vec<Value>)]) -> Result<Result<Vec<Vec<Row>>, Error>, Lost> {
+    let mut all = Vec::with_capacity(queries.len());
+    for (text, parameters) in queries {
+        let statement = match values::prepare(client, &text.postgres).await {
+            Ok(statement) => statement,
+            Err(error) if pipeline::is_lost(&error) => return Err(Lost),
+            Err(error) => return Ok(Err(errors::map(&error))),
+        };
+        match values::run(client, &statement, parameters).await {
+            Ok((_, rows)) => all.push(rows),
+            Err(error) => return Ok(Err(error.mapped())),
+        }
+    }
+    Ok(Ok(all))
+}
+
 /// A connection that goes back to the pool only when nothing is under way on it.
 struct Lent(Option<Object>);
 
 impl Lent {
-    fn give_back(mut self) {
-        drop(self.0.take());
+    /// Gives it back when its work is done, whatever came of it.
+    fn after<T>(
+        mut self,
+        work: Result<Result<Result<T, Error>, Lost>, tokio::time::error::Elapsed>,
+    ) -> Result<Result<T, Error>, Lost> {
+        match work {
+            Ok(done) => {
+                let done = done?;
+                drop(self.0.take());
+                Ok(done)
+            }
+            Err(_) => Ok(Err(Error::Unavailable("a query took too long".into()))),
+        }
     }
 }
 

@@ -71,6 +71,10 @@ impl Sqlite {
         self.readers.query(text, parameters).await
     }
 
+    pub async fn query_all(&self, queries: Vec<(Arc<Text>, Vec<Value>)>) -> Result<Vec<Vec<Row>>, Error> {
+        self.readers.query_all(queries).await
+    }
+
     /// Runs on the writing connection, between two groups.
     async fn on_writer<T: Send + 'static>(
         &self,

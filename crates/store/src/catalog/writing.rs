@@ -44,7 +44,8 @@ impl Change {
             "INSERT INTO tools (tenant_id, id, name, folded, origin, egress_class, requires_approval, risk, created_at)
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
              WHERE NOT EXISTS (SELECT 1 FROM tools WHERE tenant_id IN ($1, $10) AND folded = $4)
-               AND NOT EXISTS (SELECT 1 FROM tool_aliases WHERE tenant_id IN ($1, $10) AND folded = $4)",
+               AND NOT EXISTS (SELECT 1 FROM tool_aliases WHERE tenant_id IN ($1, $10) AND folded = $4)
+               AND NOT EXISTS (SELECT 1 FROM tool_overrides WHERE tenant_id = $1 AND renamed = $4)",
             [
                 (*id).into(),
                 name.as_str().into(),
@@ -152,12 +153,34 @@ impl Change {
         )
     }
 
-    pub fn set_patch(&mut self, tool: ToolId, patch: &Json, by: &str, at: Timestamp) -> &mut Self {
-        self.then(
-            "INSERT INTO tool_overrides (tenant_id, tool_id, patch, updated_by, updated_at) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (tenant_id, tool_id) DO UPDATE SET patch = excluded.patch, revision = tool_overrides.revision + 1,
-                updated_by = excluded.updated_by, updated_at = excluded.updated_at",
-            [tool.into(), json::canonical(patch).into(), by.into(), at.into()],
+    /// Sets a tenant's patch. Renaming takes a name, which must be free like a new tool's.
+    pub fn set_patch(
+        &mut self,
+        tool: ToolId,
+        patch: &Json,
+        renamed: Option<&ToolName>,
+        by: &str,
+        at: Timestamp,
+    ) -> &mut Self {
+        let folded = renamed.map(|name| name.folded().as_str().to_owned());
+        let taken = renamed.map_or_else(|| Fault::internal("an override was not written"), name_taken);
+        self.expecting(
+            Expect::Rows(1, taken),
+            "INSERT INTO tool_overrides (tenant_id, tool_id, patch, renamed, updated_by, updated_at)
+             SELECT $1, $2, $3, $4, $5, $6
+             WHERE NOT EXISTS (SELECT 1 FROM tools WHERE tenant_id IN ($1, $7) AND folded = $4 AND id <> $2)
+               AND NOT EXISTS (SELECT 1 FROM tool_aliases WHERE tenant_id IN ($1, $7) AND folded = $4)
+               AND NOT EXISTS (SELECT 1 FROM tool_overrides WHERE tenant_id = $1 AND renamed = $4 AND tool_id <> $2)
+             ON CONFLICT (tenant_id, tool_id) DO UPDATE SET patch = excluded.patch, renamed = excluded.renamed,
+                revision = tool_overrides.revision + 1, updated_by = excluded.updated_by, updated_at = excluded.updated_at",
+            [
+                tool.into(),
+                json::canonical(patch).into(),
+                folded.into(),
+                by.into(),
+                at.into(),
+                TenantId::SYSTEM.into(),
+            ],
         )
     }
 
@@ -169,7 +192,8 @@ impl Change {
             "INSERT INTO tool_aliases (tenant_id, folded, name, tool_id, remove_by, visibility, created_at)
              SELECT $1, $2, $3, $4, $5, $6, $7
              WHERE NOT EXISTS (SELECT 1 FROM tools WHERE tenant_id IN ($1, $8) AND folded = $2)
-               AND NOT EXISTS (SELECT 1 FROM tool_aliases WHERE tenant_id IN ($1, $8) AND folded = $2)",
+               AND NOT EXISTS (SELECT 1 FROM tool_aliases WHERE tenant_id IN ($1, $8) AND folded = $2)
+               AND NOT EXISTS (SELECT 1 FROM tool_overrides WHERE tenant_id = $1 AND renamed = $2)",
             [
                 name.folded().as_str().into(),
                 name.as_str().into(),

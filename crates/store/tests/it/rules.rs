@@ -3,10 +3,11 @@
 use serde_json::json;
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::EgressClass;
-use toolgate_contracts::{Id, RunId, ToolId};
+use toolgate_contracts::{Id, RunId, TenantId, ToolId};
 use toolgate_store::calls::{ApprovalStatus, Status};
-use toolgate_store::testing::every_store;
-use toolgate_store::{Change, Error, Scope};
+use toolgate_store::people::Tenant;
+use toolgate_store::testing::{Database, every_store};
+use toolgate_store::{Change, Error, Kind, MIGRATIONS, Scope};
 
 use crate::product::Product;
 
@@ -220,4 +221,208 @@ async fn names_are_unique_by_their_folded_key_in_a_tenant_and_with_the_global_on
         Product::with(store, 7).await;
     })
     .await;
+}
+
+/// A tool of the system tenant.
+async fn shared_tool(product: &Product) -> ToolId {
+    let id: ToolId = Id::new(&product.clock, &product.rng);
+    let mut change = Change::new(TenantId::SYSTEM);
+    change.insert_tenant(&Tenant {
+        id: TenantId::SYSTEM,
+        slug: "system".parse().unwrap(),
+        name: "System".into(),
+        currency: "USD".into(),
+        open_write: false,
+        created_at: product.clock.now(),
+    });
+    change.then(
+        "INSERT INTO tools (tenant_id, id, name, folded, origin, created_at) VALUES ($1, $2, 'shared', 'shared', 'code', 0)",
+        [id.into()],
+    );
+    product.store.commit(change).await.unwrap();
+    id
+}
+
+const COPY_VERSION: &str = "INSERT INTO tool_versions (tenant_id, id, tool_id, version, definition, input_schema, definition_digest, behaviour_digest, published_by, created_at)
+    SELECT $1, $2, $3, '7.0.0', definition, input_schema, definition_digest, behaviour_digest, published_by, created_at FROM tool_versions WHERE tenant_id = $1 LIMIT 1";
+
+#[tokio::test]
+async fn a_version_is_of_its_tool_s_tenant_and_goes_with_its_tool() {
+    every_store(async |store| {
+        let other = Product::with(store.clone(), 21).await;
+        let product = Product::with(store, 22).await;
+        let shared = shared_tool(&product).await;
+        let add = async |tool: ToolId| {
+            let id: toolgate_contracts::VersionId = Id::new(&product.clock, &product.rng);
+            product.run(COPY_VERSION, [id.into(), tool.into()]).await
+        };
+        refused_by(add(shared).await, "foreign_key");
+        refused_by(add(other.tool).await, "foreign_key");
+        add(product.tool).await.unwrap();
+        let moved = "UPDATE tool_versions SET id = $2 WHERE tenant_id = $1 AND version = '7.0.0'";
+        refused_by(product.run(moved, [product.tool.into()]).await, "tool_versions_immutable");
+        let delete = "DELETE FROM tool_versions WHERE tenant_id = $1 AND version = '7.0.0'";
+        refused_by(product.run(delete, []).await, "tool_versions_stay");
+        product.run("DELETE FROM tools WHERE tenant_id = $1 AND id = $2", [product.tool.into()]).await.unwrap();
+        let left = "SELECT id FROM tool_versions WHERE tenant_id = $1";
+        assert!(product.store.query(&Scope::Tenant(product.tenant), left, vec![]).await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_one_s_own_and_shared_tools_are_named() {
+    every_store(async |store| {
+        let other = Product::with(store.clone(), 23).await;
+        let product = Product::with(store, 24).await;
+        let shared = shared_tool(&product).await;
+        let nobody: ToolId = Id::new(&product.clock, &product.rng);
+        for (rule, insert, update) in [
+            (
+                "tool_overrides_own_or_shared",
+                "INSERT INTO tool_overrides (tenant_id, tool_id, updated_by, updated_at) VALUES ($1, $2, 'x', 0)",
+                "UPDATE tool_overrides SET tool_id = $2 WHERE tenant_id = $1",
+            ),
+            (
+                "tool_aliases_own_or_shared",
+                "INSERT INTO tool_aliases (tenant_id, tool_id, folded, name, created_at) SELECT $1, $2, 'old' || count(*), 'old', 0 FROM tool_aliases WHERE tenant_id = $1",
+                "UPDATE tool_aliases SET tool_id = $2 WHERE tenant_id = $1",
+            ),
+            (
+                "assignments_own_or_shared",
+                "INSERT INTO assignments (tenant_id, tool_id, agent_id, created_by, created_at) SELECT $1, $2, id, 'x', 0 FROM agents WHERE tenant_id = $1",
+                "UPDATE assignments SET tool_id = $2 WHERE tenant_id = $1",
+            ),
+        ] {
+            product.run(insert, [product.tool.into()]).await.unwrap();
+            product.run(insert, [shared.into()]).await.unwrap();
+            for stranger in [other.tool, nobody] {
+                refused_by(product.run(insert, [stranger.into()]).await, rule);
+                refused_by(product.run(update, [stranger.into()]).await, rule);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_call_is_stays() {
+    every_store(async |store| {
+        let product = Product::with(store, 25).await;
+        let shared = shared_tool(&product).await;
+        let call = product.call(product.users[0], None, Status::Running);
+        product.add(&call).await.unwrap();
+        for update in [
+            "UPDATE calls SET mode = 'dry_run' WHERE tenant_id = $1",
+            "UPDATE calls SET egress_class = 'read_only' WHERE tenant_id = $1",
+            "UPDATE calls SET effect_free = NOT effect_free WHERE tenant_id = $1",
+        ] {
+            refused_by(product.run(update, []).await, "calls_identity_stays");
+        }
+        for update in [
+            "UPDATE calls SET tool_id = $2 WHERE tenant_id = $1",
+            "UPDATE calls SET id = $2 WHERE tenant_id = $1",
+            "UPDATE calls SET tenant_id = $2 WHERE tenant_id = $1",
+        ] {
+            refused_by(product.run(update, [shared.into()]).await, "calls_identity_stays");
+        }
+        product.run("UPDATE calls SET status = 'completed', mode = mode WHERE tenant_id = $1", []).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn checkpoints_are_written_once() {
+    every_store(async |store| {
+        let product = Product::with(store, 26).await;
+        let insert =
+            "INSERT INTO audit_checkpoints (tenant_id, size, root, note, created_at) VALUES ($1, 1, $2, 'n', 0)";
+        product.run(insert, [vec![1_u8].into()]).await.unwrap();
+        refused_by(product.run(insert, [vec![2_u8].into()]).await, "audit_checkpoints_pkey");
+        let rule = "audit_checkpoints_append_only";
+        for change in [
+            "UPDATE audit_checkpoints SET note = 'm' WHERE tenant_id = $1",
+            "DELETE FROM audit_checkpoints WHERE tenant_id = $1",
+        ] {
+            let refused = product.run(change, []).await.expect_err(rule);
+            // In PostgreSQL the role that serves has no right to try.
+            assert!(refused.is(rule) || product.store.kind() == Kind::Postgres, "{refused:?}");
+        }
+    })
+    .await;
+    let Some(database) = Database::postgres(MIGRATIONS).await else { return };
+    let product = Product::with(database.open().await, 26).await;
+    let insert = "INSERT INTO audit_checkpoints (tenant_id, size, root, note, created_at) VALUES ($1, 1, $2, 'n', 0)";
+    product.run(insert, [vec![1_u8].into()]).await.unwrap();
+    for change in
+        ["UPDATE audit_checkpoints SET note = 'm'", "DELETE FROM audit_checkpoints", "TRUNCATE audit_checkpoints"]
+    {
+        let scoped = format!("SET toolgate.tenants = '*'; {change}");
+        let refused = database.execute(&scoped).await.expect_err(change);
+        assert!(refused.is("audit_checkpoints_append_only"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn replacing_is_no_way_around_the_rules() {
+    let database = Database::sqlite(MIGRATIONS).unwrap();
+    let product = Product::with(database.open().await, 27).await;
+    let entry = toolgate_store::audit::Entry {
+        id: Id::new(&product.clock, &product.rng),
+        at: product.clock.now(),
+        tenant: product.tenant,
+        actor: "local:0".into(),
+        action: "test".into(),
+        object: "x".into(),
+        details: serde_json::Map::new(),
+    };
+    let mut change = Change::new(product.tenant);
+    change.audit(&entry);
+    change.then(
+        "INSERT INTO events (tenant_id, run_id, seq, last_seq, events, created_at) VALUES ($1, $2, 0, 0, '[]', 0)",
+        [entry.id.into()],
+    );
+    change.then("INSERT INTO audit_sequence (tenant_id, leaf_index, leaf_id) VALUES ($1, 0, $2)", [entry.id.into()]);
+    change.then(
+        "INSERT INTO audit_checkpoints (tenant_id, size, root, note, created_at) VALUES ($1, 1, $2, 'n', 0)",
+        [vec![1_u8].into()],
+    );
+    product.store.commit(change).await.unwrap();
+    product.add(&product.call(product.users[0], None, Status::Running)).await.unwrap();
+    // As anybody with the file would, foreign keys off.
+    for (table, rule) in [
+        ("events", "events_pkey"),
+        ("audit_leaves", "audit_leaves_pkey"),
+        ("audit_checkpoints", "audit_checkpoints_pkey"),
+        ("calls", "calls_pkey"),
+    ] {
+        let sql = format!("PRAGMA foreign_keys = OFF; INSERT OR REPLACE INTO {table} SELECT * FROM {table}");
+        let refused = database.execute(&sql).await.expect_err(table);
+        assert!(refused.is(rule), "{table}: {refused:?}");
+    }
+    for (sql, rule) in [
+        ("INSERT OR REPLACE INTO audit_sequence SELECT tenant_id, 9, leaf_id FROM audit_sequence", "audit_sequence_leaf"),
+        ("INSERT OR REPLACE INTO audit_sequence SELECT tenant_id, leaf_index, zeroblob(16) FROM audit_sequence", "audit_sequence_pkey"),
+        (
+            "INSERT OR REPLACE INTO tool_versions (tenant_id, id, tool_id, version, definition, input_schema, definition_digest, behaviour_digest, published_by, created_at)
+             SELECT tenant_id, id, tool_id, '8.0.0', '{}', input_schema, definition_digest, behaviour_digest, published_by, created_at FROM tool_versions",
+            "tool_versions_pkey",
+        ),
+        (
+            "INSERT OR REPLACE INTO tool_versions (tenant_id, id, tool_id, version, definition, input_schema, definition_digest, behaviour_digest, published_by, created_at)
+             SELECT tenant_id, randomblob(16), tool_id, version, '{}', input_schema, definition_digest, behaviour_digest, published_by, created_at FROM tool_versions",
+            "tool_versions_version",
+        ),
+        ("DELETE FROM tools", "foreign_key"),
+    ] {
+        let refused = database.execute(&format!("PRAGMA foreign_keys = OFF; {sql}")).await.expect_err(sql);
+        assert!(refused.is(rule), "{sql}: {refused:?}");
+    }
+    // A schema that is there stays as it is.
+    database
+        .execute("INSERT OR REPLACE INTO schema_versions SELECT tenant_id, digest, 'forged', 0 FROM schema_versions")
+        .await
+        .unwrap();
+    let sql = "SELECT digest FROM schema_versions WHERE tenant_id = $1 AND schema_text = 'forged'";
+    assert!(product.store.query(&Scope::Tenant(product.tenant), sql, vec![]).await.unwrap().is_empty());
 }

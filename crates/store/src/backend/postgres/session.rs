@@ -162,14 +162,23 @@ async fn within<T>(request: impl Future<Output = Result<T, tokio_postgres::Error
     }
 }
 
-/// Tenants and principals are written by us from their types: nothing in them can end a literal.
 pub(super) fn begin_reading(scope: &Scope) -> String {
+    format!("BEGIN READ ONLY; {}", scoped(scope))
+}
+
+/// Every query of the transaction sees the same moment.
+pub(super) fn begin_snapshot(scope: &Scope) -> String {
+    format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", scoped(scope))
+}
+
+/// Tenants and principals are written by us from their types: nothing in them can end a literal.
+fn scoped(scope: &Scope) -> String {
     let (tenant, viewer) = match scope {
         Scope::Tenant(tenant) => (tenant.to_string(), "*".to_owned()),
         Scope::Viewer { tenant, viewer } => (tenant.to_string(), viewer.to_string()),
         Scope::Everyone(_) => ("*".to_owned(), "*".to_owned()),
     };
-    format!("BEGIN READ ONLY; SET LOCAL toolgate.tenants = '{tenant}'; SET LOCAL toolgate.viewer = '{viewer}'")
+    format!("SET LOCAL toolgate.tenants = '{tenant}'; SET LOCAL toolgate.viewer = '{viewer}'")
 }
 
 pub(super) fn begin_writing(tenants: &BTreeSet<TenantId>, durability: Durability) -> String {
@@ -199,6 +208,10 @@ mod tests {
         let viewer = Scope::Viewer { tenant: tenants[0], viewer: Principal::Local(7) };
         assert_eq!(begin_reading(&viewer), format!("BEGIN READ ONLY; {}", local(one, "local:7")));
         assert_eq!(begin_reading(&Scope::Everyone("")), format!("BEGIN READ ONLY; {}", local("*", "*")));
+        assert_eq!(
+            begin_snapshot(&Scope::Everyone("")),
+            format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", local("*", "*"))
+        );
         let both = tenants.into_iter().collect();
         assert_eq!(begin_writing(&both, Durability::Disk), format!("BEGIN; {}", local(&format!("{one},{two}"), "*")));
         assert!(begin_writing(&both, Durability::Process).ends_with("; SET LOCAL synchronous_commit = off"));

@@ -7,9 +7,9 @@ use std::time::Duration;
 use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::Semaphore;
 
-use super::super::READ_TIMEOUT;
 use super::super::queue::closed;
-use super::{blocking, file, values};
+use super::super::{READ_TIMEOUT, SNAPSHOT_TIMEOUT};
+use super::{blocking, errors, file, values};
 use crate::error::Error;
 use crate::row::Row;
 use crate::statements::Text;
@@ -28,6 +28,28 @@ impl Readers {
     }
 
     pub async fn query(self: &Arc<Self>, text: Arc<Text>, parameters: Vec<Value>) -> Result<Vec<Row>, Error> {
+        let run = move |connection: &Connection| values::run(connection, &text.sqlite, &parameters);
+        self.on_reader(READ_TIMEOUT, run).await.map(|(_, rows)| rows)
+    }
+
+    /// All in one transaction, which sees what was committed when its first query began.
+    pub async fn query_all(self: &Arc<Self>, queries: Vec<(Arc<Text>, Vec<Value>)>) -> Result<Vec<Vec<Row>>, Error> {
+        let run = move |connection: &Connection| {
+            // Undone when it is dropped, which is as good as committed: nothing was written.
+            let _reading = connection.unchecked_transaction().map_err(|error| errors::map(connection, error))?;
+            let read = |(text, parameters): &(Arc<Text>, Vec<Value>)| {
+                values::run(connection, &text.sqlite, parameters).map(|(_, rows)| rows)
+            };
+            queries.iter().map(read).collect()
+        };
+        self.on_reader(SNAPSHOT_TIMEOUT, run).await
+    }
+
+    async fn on_reader<T: Send + 'static>(
+        self: &Arc<Self>,
+        limit: Duration,
+        run: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
         let place = match tokio::time::timeout(self.patience, Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(place)) => place,
             Ok(Err(_)) => return Err(closed()),
@@ -44,17 +66,18 @@ impl Readers {
         let _stop = StopOnDrop(Arc::clone(&running));
         let readers = Arc::clone(self);
         let query = blocking(move || {
-            let result = values::run(&connection, &text.sqlite, &parameters);
+            let result = run(&connection);
             // From here on nobody interrupts this connection: it may already serve another query.
             running.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if !readers.places.is_closed() {
+            // A connection that could not leave its transaction would read the past for ever.
+            if !readers.places.is_closed() && connection.is_autocommit() {
                 readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
             }
             drop(place);
-            result.map(|(_, rows)| rows)
+            result
         });
-        match tokio::time::timeout(READ_TIMEOUT, query).await {
-            Ok(rows) => rows,
+        match tokio::time::timeout(limit, query).await {
+            Ok(result) => result,
             Err(_) => Err(Error::Unavailable("a query took too long".into())),
         }
     }

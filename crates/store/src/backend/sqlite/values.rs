@@ -22,16 +22,17 @@ impl ToSql for Value {
     }
 }
 
-fn value(value: ValueRef<'_>) -> Result<Value, Error> {
-    Ok(match value {
+fn value(value: ValueRef<'_>) -> Value {
+    match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
         ValueRef::Real(number) => Value::Real(number),
+        // What is no text is not read as one: whoever wants that column is told, the other rows are read.
         ValueRef::Text(text) => {
-            Value::Text(String::from_utf8(text.to_vec()).map_err(|_| Error::Corrupt("a text is not UTF-8".into()))?)
+            String::from_utf8(text.to_vec()).map_or_else(|error| Value::Bytes(error.into_bytes()), Value::Text)
         }
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
-    })
+    }
 }
 
 /// Runs a statement: the rows it returns, and how many it changed.
@@ -59,7 +60,7 @@ fn rows(connection: &Connection, statement: &mut Statement<'_>) -> Result<Vec<Ro
     while let Some(row) = source.next().map_err(|error| errors::map(connection, error))? {
         let mut values = Vec::with_capacity(columns);
         for column in 0..columns {
-            values.push(value(row.get_ref(column).map_err(|error| errors::map(connection, error))?)?);
+            values.push(value(row.get_ref(column).map_err(|error| errors::map(connection, error))?));
         }
         rows.push(Row(values));
     }
