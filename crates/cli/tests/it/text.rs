@@ -168,6 +168,7 @@ fn lists_and_details_are_readable() {
     ok  database       SQLite answers
     ok  migrations     [n] of [n]
     ok  tool names     no tenant's tool hides a shared one
+    ok  rows           all can be read
     ok  registry       revision [n], [n] tenants
     ");
 }
