@@ -14,7 +14,7 @@ use crate::change::Change;
 use crate::cursor::ListOf;
 use crate::error::Error;
 use crate::scope::Scope;
-use crate::{Row, Store, Value};
+use crate::{Kind, Row, Store, Value};
 
 /// How many agents one query is about; the calls of more are read by several and merged.
 const AGENTS_MERGED_MAX: usize = 64;
@@ -195,7 +195,10 @@ pub struct CallFilter {
 
 impl CallFilter {
     /// The condition, in the words of the partial indexes: statuses are literals, so that a planner sees that they fit.
-    fn condition(&self, parameters: &mut Vec<Value>) -> String {
+    ///
+    /// SQLite uses a partial index only where its condition is repeated. PostgreSQL proves that it follows, and would
+    /// count the repetition as a second filter and expect next to no rows.
+    fn condition(&self, kind: Kind, parameters: &mut Vec<Value>) -> String {
         let Self { status, tool, agent, root_run, pending_approval } = self;
         let mut condition = String::new();
         let mut bind = |column: &str, value: Value| {
@@ -214,7 +217,10 @@ impl CallFilter {
         }
         match status {
             Some(Status::Completed) => condition.push_str(" AND c.status = 'completed'"),
-            Some(other) => drop(write!(condition, " AND c.status = '{}' AND c.status <> 'completed'", other.as_str())),
+            Some(other) => {
+                let repeated = if kind == Kind::Sqlite { " AND c.status <> 'completed'" } else { "" };
+                let _ = write!(condition, " AND c.status = '{}'{repeated}", other.as_str());
+            }
             None => {}
         }
         if *pending_approval {
@@ -254,7 +260,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<CallSummary>, Error> {
         let mut parameters = Vec::new();
-        let mut condition = filter.condition(&mut parameters);
+        let mut condition = filter.condition(self.kind(), &mut parameters);
         if let Some(before) = before {
             parameters.push(before.into());
             let _ = write!(condition, " AND c.id < ${}", parameters.len() + 1);
