@@ -1,12 +1,15 @@
 //! Agents, their limits, and the profiles that may only tighten.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::amount::Amount;
 use crate::definition::{EgressClass, Hitl, words};
 use crate::id::{AgentId, ProfileId, UserId};
-use crate::name::Slug;
+use crate::name::{Slug, ToolName};
 
 words! {
     /// `open`: every user-facing tool of class `none` or `read_only`; `assigned`: only what is assigned.
@@ -144,6 +147,38 @@ impl Limits {
             ..self.clone()
         }
     }
+}
+
+/// What holds for a whole tenant. Absent means no limit of the tenant's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantLimits {
+    /// Of all calls together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
+    /// Of each agent's calls, where the agent sets no stricter one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_rate_limit: Option<RateLimit>,
+    /// A decimal amount in the tenant's currency, for a calendar month.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_budget: Option<Amount>,
+    /// Calls that run at the same time, on each replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// Of one tool's calls, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Object)]
+    pub tools: BTreeMap<ToolName, ToolLimits>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolLimits {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
+    /// For a calendar month.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_budget: Option<Amount>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -35,8 +35,20 @@ pub const CATEGORIES: [&str; 13] = [
 ];
 
 /// Members that hold payloads or schemas, in which `null` is a value and not an absence.
-pub const OPAQUE_MEMBERS: [&str; 9] =
-    ["input_schema", "output_schema", "input", "output", "form", "view", "config", "args", "body"];
+pub const OPAQUE_MEMBERS: [&str; 12] = [
+    "input_schema",
+    "output_schema",
+    "input",
+    "output",
+    "form",
+    "view",
+    "config",
+    "args",
+    "body",
+    "metadata",
+    "structured",
+    "app_data",
+];
 
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($variant:ident = $word:literal),* $(,)? }) => {

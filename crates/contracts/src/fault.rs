@@ -32,6 +32,32 @@ pub struct ToolError {
     pub retry_after_s: Option<u64>,
 }
 
+impl ToolError {
+    /// `reason` is one of `contracts.md` §16.
+    pub fn because(code: ErrorCode, reason: &str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: Some(json!({"reason": reason})), retry_after_s: None }
+    }
+
+    /// Adds a member to `details`.
+    #[must_use]
+    pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        if let Value::Object(members) = self.details.get_or_insert_with(|| json!({})) {
+            members.insert(member.to_owned(), value.into());
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    pub fn reason(&self) -> &str {
+        self.details.as_ref().and_then(|details| details.get("reason")).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The request cannot be read or does not say something possible.

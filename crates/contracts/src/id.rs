@@ -113,10 +113,12 @@ kinds! {
     AccountKind => AccountId,
     AgentKind => AgentId,
     ApprovalKind => ApprovalId,
+    BlobKind => BlobId,
     CallKind => CallId,
     GrantKind => GrantId,
     KeyKind => KeyId,
     LeafKind => LeafId,
+    LeaseKind => LeaseId,
     ProfileKind => ProfileId,
     RunKind => RunId,
     SessionKind => SessionId,
@@ -135,6 +137,20 @@ impl TenantId {
 
 impl From<CallId> for RunId {
     /// The run of a lone call has the call's id.
+    fn from(call: CallId) -> Self {
+        Self::from_uuid(call.uuid())
+    }
+}
+
+impl From<CallId> for LeafId {
+    /// The log's entry of how a call ended has the call's id, so that either is found by the other.
+    fn from(call: CallId) -> Self {
+        Self::from_uuid(call.uuid())
+    }
+}
+
+impl From<CallId> for LeaseId {
+    /// Who submits in `record` mode is the worker, and the lease is the call itself.
     fn from(call: CallId) -> Self {
         Self::from_uuid(call.uuid())
     }

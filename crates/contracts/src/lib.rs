@@ -4,10 +4,13 @@
 //! Invariant: bytes from outside become values only through [`json::read`].
 
 pub mod agent;
+pub mod amount;
+pub mod call;
 pub mod caller;
 pub mod clock;
 pub mod definition;
 pub mod digest;
+pub mod event;
 pub mod fault;
 pub mod id;
 pub mod json;
@@ -17,15 +20,17 @@ pub mod permission;
 pub mod runner;
 pub mod sql;
 
-pub use agent::{Agent, AgentState, Limits, Profile, RateLimit, Toolset};
+pub use agent::{Agent, AgentState, Limits, Profile, RateLimit, TenantLimits, Toolset};
+pub use amount::Amount;
+pub use call::{ApprovalStatus, CallRequest, Envelope, Mode, Status, ToolResult};
 pub use caller::{Caller, Principal, Source};
 pub use clock::{Clock, Rng, Timestamp};
 pub use definition::Definition;
 pub use digest::Digest;
 pub use fault::{ErrorCode, Fault, FaultKind, ToolError};
 pub use id::{
-    AccountId, AgentId, ApprovalId, CallId, GrantId, Id, KeyId, LeafId, ProfileId, RunId, SessionId, StepId, TenantId,
-    ToolId, UserId, VersionId, WorkspaceId,
+    AccountId, AgentId, ApprovalId, BlobId, CallId, GrantId, Id, KeyId, LeafId, LeaseId, ProfileId, RunId, SessionId,
+    StepId, TenantId, ToolId, UserId, VersionId, WorkspaceId,
 };
 pub use name::{FoldedName, Slug, ToolName, ToolRef};
 pub use page::Page;

@@ -8,6 +8,13 @@ CREATE TABLE calls_default PARTITION OF calls DEFAULT;
 CREATE TABLE events_default PARTITION OF events DEFAULT;
 CREATE TABLE audit_leaves_default PARTITION OF audit_leaves DEFAULT;
 
+-- The order of commits, for whoever follows along: rows of transactions that may still be open are not yet shown to
+-- them, so that nothing appears behind a reader's back. (SQLite has one writer, and its row ids say the same.)
+ALTER TABLE events ADD COLUMN position xid8 NOT NULL DEFAULT pg_current_xact_id();
+ALTER TABLE audit_leaves ADD COLUMN position xid8 NOT NULL DEFAULT pg_current_xact_id();
+CREATE INDEX events_position ON events (tenant_id, position);
+CREATE INDEX audit_leaves_position ON audit_leaves (tenant_id, position);
+
 -- ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 CREATE FUNCTION toolgate_refuse(rule text) RETURNS void LANGUAGE plpgsql AS $$
@@ -203,7 +210,7 @@ BEGIN
     FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',
         'sign_in_links', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_overrides',
         'tool_aliases', 'tool_groups', 'assignments', 'runs', 'steps', 'approvals', 'approval_votes', 'grants',
-        'request_ids', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
+        'request_ids', 'run_calls', 'work', 'budgets', 'kill_switches', 'notes', 'event_parts', 'audit_progress', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
         'audit_checkpoints', 'audit_payloads'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);

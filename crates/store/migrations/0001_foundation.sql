@@ -14,7 +14,7 @@ CREATE TABLE tenants (
     cell TEXT NOT NULL DEFAULT '',
     -- The tenant-wide switch that lets an open tool set hold `write` tools too (they still ask).
     open_write {bool} NOT NULL DEFAULT FALSE,
-    frozen_at {int},
+    limits TEXT NOT NULL DEFAULT '{}',
     created_at {int} NOT NULL
 ) {strict};
 CREATE UNIQUE INDEX tenants_slug ON tenants (slug);
@@ -278,11 +278,19 @@ CREATE TABLE runs (
         CHECK (state IN ('queued', 'running', 'waiting_human', 'completed', 'failed', 'cancelled')),
     limits TEXT NOT NULL DEFAULT '{}',
     labels TEXT NOT NULL DEFAULT '[]',
+    -- Why it ended, in words.
+    reason TEXT,
+    -- The place of the next call, how many were counted against `max_tool_calls`, and the last event's number: they
+    -- move in the transaction that uses them, so places are given once and the log has no gap.
+    next_seq {int} NOT NULL DEFAULT 0,
+    calls_counted {int} NOT NULL DEFAULT 0,
+    event_seq {int} NOT NULL DEFAULT 0,
     frozen_at {int},
     created_at {int} NOT NULL,
     updated_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id)
 ) {strict};
+CREATE INDEX runs_principal ON runs (tenant_id, principal, id);
 CREATE INDEX runs_root ON runs (tenant_id, root_run_id, id);
 CREATE INDEX runs_open ON runs (tenant_id, state, id) WHERE state IN ('queued', 'running', 'waiting_human');
 
@@ -332,6 +340,14 @@ CREATE TABLE calls (
     attempts {int} NOT NULL DEFAULT 0,
     cached {bool} NOT NULL DEFAULT FALSE,
     truncated {bool} NOT NULL DEFAULT FALSE,
+    -- The caller's own report beside what the server counts.
+    reported_cost TEXT,
+    -- What is held of which budgets until the call ends: [{scope, micros}].
+    reserved TEXT,
+    -- The replica that runs it, and who asked it to stop.
+    holder TEXT,
+    cancel_requested_at {int},
+    cancel_requested_by TEXT,
     definition_digest {bytes} NOT NULL,
     policy_revision {int} NOT NULL DEFAULT 0,
     created_at {int} NOT NULL,
@@ -342,9 +358,12 @@ CREATE TABLE calls (
     usage TEXT,
     decision TEXT NOT NULL,
     error TEXT,
+    -- With which the log's entries commit to input, output and error. Erased with them.
+    salt {bytes},
     input TEXT,
     proposed_input TEXT,
     output TEXT,
+    attachments TEXT,
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT calls_run FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE,
     CONSTRAINT calls_write_needs_person CHECK (egress_class <> 'write' OR person_required OR mode = 'dry_run' OR status = 'failed'),
@@ -362,6 +381,65 @@ CREATE INDEX calls_agent ON calls (tenant_id, agent_id, id) WHERE agent_id IS NO
 CREATE INDEX calls_agent_status ON calls (tenant_id, agent_id, status, id) WHERE agent_id IS NOT NULL AND status <> 'completed';
 CREATE INDEX calls_pending ON calls (tenant_id, id) WHERE approval_status = 'pending';
 CREATE INDEX calls_unfinished_or_failed ON calls (tenant_id, status, id) WHERE status <> 'completed';
+
+CREATE INDEX calls_running ON calls (holder, id) WHERE status = 'running';
+
+-- Which call has which place in a run: a place is taken once.
+CREATE TABLE run_calls (
+    tenant_id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    seq {int} NOT NULL,
+    call_id {uuid} NOT NULL,
+    PRIMARY KEY (tenant_id, run_id, seq),
+    FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
+) {strict};
+
+-- Calls that somebody else's process carries out: waiting for a worker, or leased to one.
+CREATE TABLE work (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    call_id {uuid} NOT NULL,
+    tool_id {uuid} NOT NULL,
+    -- Null while it waits. The submitter's own lease in `record` mode is the call's id.
+    lease_id {uuid},
+    worker TEXT,
+    expires_at {int} NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, call_id)
+) {strict};
+CREATE INDEX work_waiting ON work (tenant_id, tool_id, call_id) WHERE lease_id IS NULL;
+CREATE UNIQUE INDEX work_lease ON work (tenant_id, lease_id) WHERE lease_id IS NOT NULL;
+CREATE INDEX work_expiry ON work (expires_at);
+
+-- What was reserved and spent, in millionths of the tenant's currency, per scope: `tenant:2026-11`, `run:ID`, …
+CREATE TABLE budgets (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    scope TEXT NOT NULL,
+    reserved {int} NOT NULL DEFAULT 0 CONSTRAINT budgets_reserved CHECK (reserved >= 0),
+    spent {int} NOT NULL DEFAULT 0 CONSTRAINT budgets_spent CHECK (spent >= 0),
+    PRIMARY KEY (tenant_id, scope)
+) {strict};
+
+-- Who is stopped at once: the whole tenant, an agent, or a tool.
+CREATE TABLE kill_switches (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    scope TEXT NOT NULL CONSTRAINT kill_switches_scope CHECK (scope IN ('tenant', 'agent', 'tool')),
+    object_id {uuid} NOT NULL,
+    reason TEXT NOT NULL,
+    set_by TEXT NOT NULL,
+    set_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, scope, object_id)
+) {strict};
+
+-- What `append_note` keeps.
+CREATE TABLE notes (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    notebook TEXT NOT NULL,
+    line {int} NOT NULL,
+    text TEXT NOT NULL,
+    call_id {uuid} NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, notebook, line)
+) {strict};
 
 CREATE TABLE approvals (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
@@ -444,7 +522,11 @@ CREATE TABLE usage (
     tool_id {uuid} NOT NULL,
     calls {int} NOT NULL,
     failed {int} NOT NULL,
+    cached {int} NOT NULL DEFAULT 0,
+    duration_ms {int} NOT NULL DEFAULT 0,
     cost_micros {int} NOT NULL,
+    -- What callers reported; kept beside, never trusted.
+    reported_micros {int} NOT NULL DEFAULT 0,
     units {int} NOT NULL,
     PRIMARY KEY (tenant_id, day, agent_id, tool_id)
 ) {strict};
@@ -479,6 +561,18 @@ CREATE TABLE events (
     PRIMARY KEY (tenant_id, run_id, seq)
 ) {by_run};
 
+-- Output as it comes, apart from the numbered events: `part` of the call, after the event `after_seq` of its run.
+CREATE TABLE event_parts (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    run_id {uuid} NOT NULL,
+    after_seq {int} NOT NULL,
+    call_id {uuid} NOT NULL,
+    part {int} NOT NULL,
+    text TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, run_id, after_seq, call_id, part)
+) {strict};
+
 CREATE TABLE audit_leaves (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     id {uuid} NOT NULL,
@@ -512,6 +606,16 @@ CREATE TABLE audit_checkpoints (
     note TEXT NOT NULL,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, size)
+) {strict};
+
+-- How far each tenant's log is: the leaves that have an index, up to which position they were taken, and what was
+-- summed up of them. Positions are given by the database in the order of commits.
+CREATE TABLE audit_progress (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    size {int} NOT NULL DEFAULT 0,
+    position {int} NOT NULL DEFAULT 0,
+    usage_size {int} NOT NULL DEFAULT 0,
+    PRIMARY KEY (tenant_id)
 ) {strict};
 
 -- What a leaf commits to by a salted digest. Erasing salt and body keeps the log true.

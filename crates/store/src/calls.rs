@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::{
@@ -19,39 +19,7 @@ use crate::{Kind, Row, Store, Value};
 /// How many agents one query is about; the calls of more are read by several and merged.
 const AGENTS_MERGED_MAX: usize = 64;
 
-macro_rules! statuses {
-    ($name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($variant),* }
-
-        impl $name {
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),* }
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                Self::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| format!("`{text}` is not a status"))
-            }
-        }
-    };
-}
-
-statuses! {
-    Status {
-        Pending = "pending", Approved = "approved", Rejected = "rejected", Running = "running",
-        Completed = "completed", Failed = "failed", Cancelled = "cancelled", OutcomeUnknown = "outcome_unknown",
-    }
-}
-statuses! {
-    ApprovalStatus { Pending = "pending", Approved = "approved", Rejected = "rejected", NotRequired = "not_required" }
-}
+pub use toolgate_contracts::{ApprovalStatus, Status};
 
 /// A call as it is first written.
 #[derive(Clone, Debug)]

@@ -77,7 +77,7 @@ pub(crate) fn spelled(common: &str, kind: Kind) -> String {
         .replace("{real}", spelling("REAL", "double precision"))
         .replace("{strict}", spelling("STRICT", ""))
         .replace("{by_id}", spelling("STRICT", "PARTITION BY RANGE (id)"))
-        .replace("{by_run}", spelling("STRICT, WITHOUT ROWID", "PARTITION BY RANGE (run_id)"))
+        .replace("{by_run}", spelling("STRICT", "PARTITION BY RANGE (run_id)"))
 }
 
 /// The checksum of what was run, in hexadecimal.

@@ -1,0 +1,48 @@
+//! A call on its way: what was resolved, validated and decided, and what a runner may know of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::agent::SideEffects;
+use toolgate_contracts::{AgentId, CallId, Mode, Principal, RunId, Slug, StepId, TenantId, Timestamp};
+use toolgate_registry::snapshot::ResolvedTool;
+
+use crate::runner::OutputSink;
+
+/// INVARIANT: `input` is what validation let through, with defaults filled in; nothing changes it afterwards.
+#[derive(Debug)]
+pub struct Call {
+    pub id: CallId,
+    /// Deterministic within a run; all attempts share it.
+    pub call_id: String,
+    pub tenant: TenantId,
+    pub tenant_slug: Slug,
+    /// The run of a lone call has the call's id.
+    pub run: RunId,
+    pub step: Option<StepId>,
+    pub seq: u32,
+    pub principal: Principal,
+    pub agent: Option<AgentId>,
+    pub mode: Mode,
+    pub tool: ResolvedTool,
+    pub input: Arc<Value>,
+    pub timeout: Duration,
+    pub created_at: Timestamp,
+    /// Cancelled when somebody asks it to stop, and when its time is over.
+    pub cancel: CancellationToken,
+    /// Where output goes as it comes; the result itself is returned.
+    pub output: OutputSink,
+}
+
+impl Call {
+    /// Neither `write` nor `changes_state`: it may be repeated, cached, and forgotten by a crash.
+    pub fn is_effect_free(&self) -> bool {
+        is_effect_free(&self.tool)
+    }
+}
+
+pub fn is_effect_free(tool: &ResolvedTool) -> bool {
+    tool.definition.effects() != SideEffects::Writes
+}
