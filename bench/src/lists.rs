@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use toolgate_contracts::agent::{AgentSpec, SideEffects, Toolset};
 use toolgate_contracts::definition::{EgressClass, Origin};
 use toolgate_contracts::{
-    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Limits, Principal, Rng, RunId, Source, TenantId,
+    AgentId, AgentState, CallId, Clock, Definition, Digest, Mode, Id, Limits, Principal, Rng, RunId, Source, TenantId,
     Timestamp, ToolId, UserId, WorkspaceId, json,
 };
-use toolgate_store::calls::{ApprovalStatus, CallFilter, NewCall, Sight, Status};
+use toolgate_store::calls::{ApprovalStatus, CallFilter, Ending, NewCall, Sight, Status};
 use toolgate_store::catalog::{Guarded, StoredAgent, Tool};
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::testing::Database;
@@ -170,7 +170,7 @@ impl World {
                 let mut change = Change::new(tenant).durability(Durability::Process);
                 for number in written..(written + BATCH).min(count) {
                     clock.advance(1);
-                    change.insert_call(&world.call(number, &clock, &rng, &users, &tools));
+                    change.insert_call(world.call(number, &clock, &rng, &users, &tools));
                 }
                 written += BATCH;
                 waiting.push(world.store.commit(change));
@@ -212,20 +212,28 @@ impl World {
             tool,
             tool_version: "1.0.0".into(),
             agent: by_agent.then_some(self.agent),
+            workspace: None,
             principal: Principal::User(user),
             source: Source::Api,
+            mode: Mode::Execute,
             class: EgressClass::None,
             side_effects: SideEffects::None,
             status,
             approval_status,
             person_required: false,
             definition_digest: Digest::of(b"x"),
+            policy_revision: 0,
             decision: r#"{"resolve":"ok"}"#.into(),
+            labels: "[]".into(),
+            metadata: None,
+            cost_estimate: None,
+            reserved: None,
+            holder: None,
+            salt: None,
             input: r#"{"expression":"2 + 3 * 4","note":"an input of ordinary length"}"#.into(),
-            output: Some(r#"{"result":14}"#.into()),
-            error: None,
             created_at: at,
-            completed_at: Some(at),
+            started_at: Some(at),
+            ending: Some(Ending { output: Some(r#"{"result":14}"#.into()), at: Some(at), ..Ending::default() }),
         }
     }
 

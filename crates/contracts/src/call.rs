@@ -46,6 +46,23 @@ words! {
     Mode { Execute = "execute", Record = "record", DryRun = "dry_run" }
 }
 
+words! {
+    /// A kill switch sets `frozen_at`, it is not a state.
+    RunState {
+        Queued = "queued", Running = "running", WaitingHuman = "waiting_human",
+        Completed = "completed", Failed = "failed", Cancelled = "cancelled"
+    }
+}
+
+impl RunState {
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Cancelled => true,
+            Self::Queued | Self::Running | Self::WaitingHuman => false,
+        }
+    }
+}
+
 /// What a caller asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,31 +1,33 @@
-//! Calls as rows: writing one, and the lists that console and command line ask for.
+//! Calls as rows: how one is first written, how it ends, and the whole of it as it is read.
 
-use std::fmt::Write as _;
+mod list;
+mod record;
 
-use serde::Serialize;
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::{
-    AgentId, CallId, Digest, Fault, Page, Principal, RunId, Source, StepId, TenantId, Timestamp, ToolId,
+    AgentId, CallId, Digest, Fault, Mode, Principal, RunId, Source, StepId, Timestamp, ToolId, WorkspaceId,
 };
-use utoipa::ToSchema;
 
-use crate::change::Change;
-use crate::cursor::ListOf;
-use crate::error::Error;
-use crate::scope::Scope;
-use crate::{Kind, Row, Store, Value};
+use crate::Value;
+use crate::change::{Change, Expect};
 
-/// How many agents one query is about; the calls of more are read by several and merged.
-const AGENTS_MERGED_MAX: usize = 64;
-
+pub use list::{CallFilter, CallSummary, Sight};
+pub use record::{CallRecord, Interrupted};
 pub use toolgate_contracts::{ApprovalStatus, Status};
 
-/// A call as it is first written.
+/// The smallest id of a moment: ids are time-ordered.
+pub(crate) fn first_id_of(moment: Timestamp) -> CallId {
+    let millis = u64::try_from(moment.millis()).unwrap_or(0);
+    CallId::from_uuid(uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid())
+}
+
+/// A call as it is first written: as it begins, or already with its end where it had no effect and was quick.
 #[derive(Clone, Debug)]
 pub struct NewCall {
     pub id: CallId,
     pub call_id: String,
+    /// `None` for a lone call: its run has the call's own id and no row.
     pub run: Option<RunId>,
     pub root_run: Option<RunId>,
     pub step: Option<StepId>,
@@ -33,24 +35,47 @@ pub struct NewCall {
     pub tool: ToolId,
     pub tool_version: String,
     pub agent: Option<AgentId>,
+    pub workspace: Option<WorkspaceId>,
     pub principal: Principal,
     pub source: Source,
+    pub mode: Mode,
     pub class: EgressClass,
     pub side_effects: SideEffects,
     pub status: Status,
     pub approval_status: ApprovalStatus,
     pub person_required: bool,
     pub definition_digest: Digest,
+    pub policy_revision: i64,
     pub decision: String,
+    pub labels: String,
+    pub metadata: Option<String>,
+    pub cost_estimate: Option<String>,
+    pub reserved: Option<String>,
+    pub holder: Option<String>,
+    pub salt: Option<[u8; 32]>,
     pub input: String,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ending: Option<Ending>,
+}
+
+/// How a call ended, as its row keeps it.
+#[derive(Clone, Debug, Default)]
+pub struct Ending {
     pub output: Option<String>,
     pub error: Option<String>,
-    pub created_at: Timestamp,
-    pub completed_at: Option<Timestamp>,
+    pub attachments: Option<String>,
+    pub cost: Option<String>,
+    pub reported_cost: Option<String>,
+    pub usage: Option<String>,
+    pub attempts: u32,
+    pub cached: bool,
+    pub truncated: bool,
+    pub at: Option<Timestamp>,
 }
 
 impl Change {
-    pub fn insert_call(&mut self, call: &NewCall) -> &mut Self {
+    pub fn insert_call(&mut self, call: NewCall) -> &mut Self {
         let NewCall {
             id,
             call_id,
@@ -61,259 +86,163 @@ impl Change {
             tool,
             tool_version,
             agent,
+            workspace,
             principal,
             source,
+            mode,
             class,
             side_effects,
             status,
             approval_status,
             person_required,
             definition_digest,
+            policy_revision,
             decision,
+            labels,
+            metadata,
+            cost_estimate,
+            reserved,
+            holder,
+            salt,
             input,
-            output,
-            error,
             created_at,
-            completed_at,
+            started_at,
+            ending,
         } = call;
-        let started_at = if *status == Status::Pending { None } else { Some(*created_at) };
+        let Ending { output, error, attachments, cost, reported_cost, usage, attempts, cached, truncated, at } =
+            ending.unwrap_or_default();
         self.then(
-            "INSERT INTO calls (tenant_id, id, call_id, run_id, root_run_id, step_id, seq, tool_id, tool_version, agent_id, principal,
-                source, egress_class, effect_free, status, approval_status, approval_required, person_required, definition_digest,
-                decision, input, output, error, created_at, started_at, completed_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)",
+            "INSERT INTO calls (tenant_id, id, call_id, run_id, root_run_id, step_id, seq, tool_id, tool_version, agent_id,
+                workspace_id, principal, source, mode, egress_class, effect_free, status, approval_status, approval_required,
+                person_required, definition_digest, policy_revision, decision, labels, metadata, cost_estimate, reserved,
+                holder, salt, input, created_at, started_at, output, error, attachments, cost, reported_cost, usage, attempts,
+                cached, truncated, completed_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+                $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42)",
             [
-                (*id).into(),
+                id.into(),
                 call_id.into(),
-                (*run).into(),
-                (*root_run).into(),
-                (*step).into(),
-                (*seq).into(),
-                (*tool).into(),
+                run.into(),
+                root_run.into(),
+                step.into(),
+                seq.into(),
+                tool.into(),
                 tool_version.into(),
-                (*agent).into(),
+                agent.into(),
+                workspace.into(),
                 principal.to_string().into(),
                 source.as_str().into(),
+                mode.as_str().into(),
                 class.as_str().into(),
-                (*side_effects != SideEffects::Writes).into(),
+                (side_effects != SideEffects::Writes).into(),
                 status.as_str().into(),
                 approval_status.as_str().into(),
-                (*approval_status != ApprovalStatus::NotRequired).into(),
-                (*person_required).into(),
-                (*definition_digest).into(),
+                (approval_status != ApprovalStatus::NotRequired).into(),
+                person_required.into(),
+                definition_digest.into(),
+                policy_revision.into(),
                 decision.into(),
+                labels.into(),
+                metadata.into(),
+                cost_estimate.into(),
+                reserved.into(),
+                holder.into(),
+                salt.map(|salt| salt.to_vec()).into(),
                 input.into(),
-                output.clone().into(),
-                error.clone().into(),
-                (*created_at).into(),
+                created_at.into(),
                 started_at.into(),
-                (*completed_at).into(),
+                output.into(),
+                error.into(),
+                attachments.into(),
+                cost.into(),
+                reported_cost.into(),
+                usage.into(),
+                attempts.into(),
+                cached.into(),
+                truncated.into(),
+                at.into(),
             ],
         )
     }
-}
 
-/// The columns of a list; the large ones stay on their pages.
-const LISTED: &str =
-    "c.tenant_id, c.id, c.call_id, c.run_id, c.step_id, c.tool_id, c.tool_version, c.agent_id, c.principal,
-    c.source, c.egress_class, c.status, c.approval_status, c.created_at, c.completed_at";
-
-/// A row of a list: no payloads, the joined names of seed 000's view.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct CallSummary {
-    pub id: CallId,
-    pub call_id: String,
-    pub run_id: RunId,
-    pub tool_id: ToolId,
-    pub tool_key: String,
-    pub tool_version: String,
-    pub agent_id: Option<AgentId>,
-    pub principal: String,
-    pub source: String,
-    pub egress_class: String,
-    pub status: Status,
-    pub approval_status: ApprovalStatus,
-    pub step_title: Option<String>,
-    pub created_at: Timestamp,
-    pub completed_at: Option<Timestamp>,
-}
-
-/// Whose calls are listed.
-#[derive(Clone, Debug)]
-pub enum Sight {
-    /// `calls.read.all`.
-    Everything,
-    /// The viewer's own, and those of the agents they manage.
-    OwnAndManaged { viewer: Principal, agents: Vec<AgentId> },
-}
-
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct CallFilter {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool: Option<ToolId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_run: Option<RunId>,
-    /// Only those that wait for a decision.
-    pub pending_approval: bool,
-}
-
-impl CallFilter {
-    /// The condition, in the words of the partial indexes: statuses are literals, so that a planner sees that they fit.
-    ///
-    /// SQLite uses a partial index only where its condition is repeated. PostgreSQL proves that it follows, and would
-    /// count the repetition as a second filter and expect next to no rows.
-    fn condition(&self, kind: Kind, parameters: &mut Vec<Value>) -> String {
-        let Self { status, tool, agent, root_run, pending_approval } = self;
-        let mut condition = String::new();
-        let mut bind = |column: &str, value: Value| {
-            parameters.push(value);
-            // `$1` is the tenant.
-            let _ = write!(condition, " AND c.{column} = ${}", parameters.len() + 1);
-        };
-        if let Some(tool) = tool {
-            bind("tool_id", (*tool).into());
-        }
-        if let Some(agent) = agent {
-            bind("agent_id", (*agent).into());
-        }
-        if let Some(root) = root_run {
-            bind("root_run_id", (*root).into());
-        }
-        match status {
-            Some(Status::Completed) => condition.push_str(" AND c.status = 'completed'"),
-            Some(other) => {
-                let repeated = if kind == Kind::Sqlite { " AND c.status <> 'completed'" } else { "" };
-                let _ = write!(condition, " AND c.status = '{}'{repeated}", other.as_str());
-            }
-            None => {}
-        }
-        if *pending_approval {
-            condition.push_str(" AND c.approval_status = 'pending'");
-        }
-        condition
-    }
-}
-
-impl Store {
-    /// One page of calls, newest first.
-    pub async fn calls(
-        &self,
-        tenant: TenantId,
-        sight: &Sight,
-        filter: &CallFilter,
-        cursor: Option<&str>,
-        limit: u32,
-    ) -> Result<Page<CallSummary>, Fault> {
-        let described = serde_json::to_string(filter).unwrap_or_default();
-        let list = ListOf { tenant, list: "calls", filter: &described };
-        let before = cursor.map(|cursor| list.key(cursor)).transpose()?;
-        let before = before.and_then(|key| key.parse::<CallId>().ok());
-        let mut items = self.call_rows(tenant, sight, filter, before, limit + 1).await?;
-        let more = items.len() > limit as usize;
-        items.truncate(limit as usize);
-        let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
-        Ok(Page { items, next_cursor })
+    /// Ends a call that is in `from`; whoever comes second is refused with `taken`, and changes nothing.
+    pub fn finish_call(&mut self, id: CallId, from: Status, to: Status, ending: Ending, taken: Fault) -> &mut Self {
+        let Ending { output, error, attachments, cost, reported_cost, usage, attempts, cached, truncated, at } = ending;
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE calls SET status = $4, output = $5, error = $6, attachments = $7, cost = $8, reported_cost = $9,
+                usage = $10, attempts = $11, cached = $12, truncated = $13, completed_at = $14, reserved = NULL,
+                started_at = coalesce(started_at, $14)
+             WHERE tenant_id = $1 AND id = $2 AND status = $3",
+            [
+                id.into(),
+                from.as_str().into(),
+                to.as_str().into(),
+                output.into(),
+                error.into(),
+                attachments.into(),
+                cost.into(),
+                reported_cost.into(),
+                usage.into(),
+                attempts.into(),
+                cached.into(),
+                truncated.into(),
+                at.into(),
+            ],
+        )
     }
 
-    async fn call_rows(
-        &self,
-        tenant: TenantId,
-        sight: &Sight,
-        filter: &CallFilter,
-        before: Option<CallId>,
-        limit: u32,
-    ) -> Result<Vec<CallSummary>, Error> {
-        let mut parameters = Vec::new();
-        let mut condition = filter.condition(self.kind(), &mut parameters);
-        if let Some(before) = before {
-            parameters.push(before.into());
-            let _ = write!(condition, " AND c.id < ${}", parameters.len() + 1);
-        }
-        let (viewer, agents) = match sight {
-            Sight::Everything => {
-                let source = page(&condition, "", limit);
-                return self.joined(&Scope::Tenant(tenant), &source, parameters, limit).await;
-            }
-            Sight::OwnAndManaged { viewer, agents } => (*viewer, agents),
-        };
-        let scope = Scope::Viewer { tenant, viewer };
-        // Asked about one agent, the others need not be looked at.
-        let agents: Vec<AgentId> = match filter.agent {
-            Some(asked) => agents.iter().copied().filter(|agent| *agent == asked).collect(),
-            None => agents.clone(),
-        };
-        let mut own = parameters.clone();
-        own.push(viewer.to_string().into());
-        let mut parts = vec![page(&condition, &format!(" AND c.principal = ${}", own.len() + 1), limit)];
-        let mut bound = own;
-        let mut calls = Vec::new();
-        let mut rest = agents.as_slice();
-        // Each part is one index range, so a page costs the same whether the viewer has ten calls or a million.
-        loop {
-            let (now, later) = rest.split_at(rest.len().min(AGENTS_MERGED_MAX));
-            rest = later;
-            for agent in now {
-                bound.push((*agent).into());
-                parts.push(page(&condition, &format!(" AND c.agent_id = ${}", bound.len() + 1), limit));
-            }
-            calls.extend(self.joined(&scope, &parts.join(" UNION "), std::mem::take(&mut bound), limit).await?);
-            if rest.is_empty() {
-                break;
-            }
-            (parts, bound) = (Vec::new(), parameters.clone());
-        }
-        calls.sort_by_key(|call: &CallSummary| std::cmp::Reverse(call.id));
-        calls.dedup_by(|left, right| left.id == right.id);
-        calls.truncate(limit as usize);
-        Ok(calls)
+    /// Nobody knows how the call ended: what it holds stays held until somebody settles it.
+    pub fn lose_call(&mut self, id: CallId, error: String, attempts: u32, taken: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE calls SET status = 'outcome_unknown', error = $3, attempts = $4 WHERE tenant_id = $1 AND id = $2 AND status = 'running'",
+            [id.into(), error.into(), attempts.into()],
+        )
     }
 
-    /// The rows of `source` with the names that lists show, newest first.
-    async fn joined(
-        &self,
-        scope: &Scope,
-        source: &str,
-        parameters: Vec<Value>,
-        limit: u32,
-    ) -> Result<Vec<CallSummary>, Error> {
-        let sql = format!(
-            "SELECT c.id, c.call_id, c.run_id, c.tool_id, t.name, c.tool_version, c.agent_id, c.principal, c.source,
-                c.egress_class, c.status, c.approval_status, s.title, c.created_at, c.completed_at
-             FROM ({source}) c JOIN tools t ON t.id = c.tool_id
-             LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
-             ORDER BY c.id DESC LIMIT {limit}"
+    /// Asks whoever runs the call to stop.
+    pub fn request_cancel(&mut self, id: CallId, by: &str, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE calls SET cancel_requested_at = $3, cancel_requested_by = $4
+             WHERE tenant_id = $1 AND id = $2 AND status = 'running' AND cancel_requested_at IS NULL",
+            [id.into(), at.into(), by.into()],
+        )
+    }
+
+    /// The caller's key for this call. An expired one makes room; a taken one breaks the rule `request_ids_pkey`.
+    pub fn remember_request(&mut self, request: &RequestKey, call: CallId, now: Timestamp) -> &mut Self {
+        let RequestKey { principal, request_id, body } = request;
+        self.then(
+            "DELETE FROM request_ids WHERE tenant_id = $1 AND principal = $2 AND request_id = $3 AND expires_at <= $4",
+            [principal.to_string().into(), request_id.into(), now.into()],
         );
-        self.query(scope, &sql, parameters).await?.iter().map(summary).collect()
+        self.then(
+            "INSERT INTO request_ids (tenant_id, principal, request_id, body_digest, call_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
+            [
+                principal.to_string().into(),
+                request_id.into(),
+                (*body).into(),
+                call.into(),
+                now.plus_seconds(REQUEST_ID_S).into(),
+            ],
+        )
+    }
+
+    /// The call's place in its run. A taken one breaks the rule `run_calls_pkey`.
+    pub fn take_place(&mut self, run: RunId, seq: u32, call: CallId) -> &mut Self {
+        let values: [Value; 3] = [run.into(), seq.into(), call.into()];
+        self.then("INSERT INTO run_calls (tenant_id, run_id, seq, call_id) VALUES ($1, $2, $3, $4)", values)
     }
 }
 
-fn page(condition: &str, owner: &str, limit: u32) -> String {
-    format!(
-        "SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page"
-    )
-}
+/// How long a `request_id` is remembered.
+const REQUEST_ID_S: i64 = 24 * 60 * 60;
 
-fn summary(row: &Row) -> Result<CallSummary, Error> {
-    let id: CallId = row.get(0)?;
-    Ok(CallSummary {
-        id,
-        call_id: row.get(1)?,
-        run_id: row.get::<Option<RunId>>(2)?.unwrap_or(id.into()),
-        tool_id: row.get(3)?,
-        tool_key: row.get(4)?,
-        tool_version: row.get(5)?,
-        agent_id: row.get(6)?,
-        principal: row.get(7)?,
-        source: row.get(8)?,
-        egress_class: row.get(9)?,
-        status: row.parse(10)?,
-        approval_status: row.parse(11)?,
-        step_title: row.get(12)?,
-        created_at: row.get(13)?,
-        completed_at: row.get(14)?,
-    })
+/// A caller's idempotency key with the digest of what was asked under it.
+#[derive(Clone, Debug)]
+pub struct RequestKey {
+    pub principal: Principal,
+    pub request_id: String,
+    pub body: Digest,
 }

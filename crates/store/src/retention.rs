@@ -1,7 +1,8 @@
 //! What may be forgotten: finished calls past their time, and a person's payloads. The log keeps the trace of both.
 
-use toolgate_contracts::{CallId, Principal, TenantId, Timestamp};
+use toolgate_contracts::{Principal, TenantId, Timestamp};
 
+use crate::calls::first_id_of;
 use crate::change::Change;
 use crate::error::Error;
 use crate::scope::Scope;
@@ -11,12 +12,6 @@ use crate::{Store, Value};
 pub const RETENTION_BATCH_ROWS: u32 = 5_000;
 
 const FINISHED: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
-
-/// The smallest id of a moment: ids are time-ordered.
-fn first_id_of(moment: Timestamp) -> CallId {
-    let millis = u64::try_from(moment.millis()).unwrap_or(0);
-    CallId::from_uuid(uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid())
-}
 
 impl Change {
     /// Deletes at most one batch of finished calls that began before `moment`.
@@ -41,7 +36,7 @@ impl Change {
     /// Removes what a person sent and got. Rows, decisions and the log stay; salts go, so nothing can be guessed back.
     pub fn erase_payloads_of(&mut self, person: Principal) -> &mut Self {
         self.then(
-            "UPDATE calls SET input = NULL, proposed_input = NULL, output = NULL, error = NULL, metadata = NULL
+            "UPDATE calls SET input = NULL, proposed_input = NULL, output = NULL, error = NULL, metadata = NULL, attachments = NULL, salt = NULL
              WHERE tenant_id = $1 AND principal = $2",
             [person.to_string().into()],
         );

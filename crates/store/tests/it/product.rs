@@ -4,7 +4,7 @@ use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, SideEffects};
 use toolgate_contracts::definition::{EgressClass, Origin};
 use toolgate_contracts::{
-    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Principal, Rng, Role, RunId, Source, TenantId,
+    AgentId, AgentState, CallId, Clock, Definition, Digest, Mode, Id, Principal, Rng, Role, RunId, Source, TenantId,
     Timestamp, ToolId, UserId, json,
 };
 use toolgate_store::calls::{ApprovalStatus, NewCall, Status};
@@ -44,6 +44,7 @@ impl Product {
             name: "T".into(),
             currency: "USD".into(),
             open_write: false,
+            limits: toolgate_contracts::TenantLimits::default(),
             created_at: now,
         });
         let workspace = Id::new(&product.clock, &product.rng);
@@ -137,8 +138,10 @@ impl Product {
             tool: self.tool,
             tool_version: "1.0.0".into(),
             agent,
+            workspace: None,
             principal: Principal::User(by),
             source: Source::Api,
+            mode: Mode::Execute,
             class: EgressClass::None,
             side_effects: SideEffects::None,
             status,
@@ -149,18 +152,24 @@ impl Product {
             },
             person_required: false,
             definition_digest: Digest::of(b"x"),
+            policy_revision: 0,
             decision: "{}".into(),
+            labels: "[]".into(),
+            metadata: None,
+            cost_estimate: None,
+            reserved: None,
+            holder: None,
+            salt: None,
             input: r#"{"secret":"payload"}"#.into(),
-            output: None,
-            error: None,
             created_at: self.clock.now(),
-            completed_at: None,
+            started_at: None,
+            ending: None,
         }
     }
 
     pub async fn add(&self, call: &NewCall) -> Result<Outcome, Error> {
         let mut change = Change::new(self.tenant);
-        change.insert_call(call);
+        change.insert_call(call.clone());
         self.store.commit(change).await
     }
 

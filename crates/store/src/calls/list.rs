@@ -1,0 +1,281 @@
+//! Lists of calls that console and command line ask for: pages by index, newest first.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use toolgate_contracts::{AgentId, CallId, Fault, Page, Principal, RunId, Source, TenantId, Timestamp, ToolId};
+use utoipa::ToSchema;
+
+use super::{ApprovalStatus, Status, first_id_of};
+use crate::cursor::ListOf;
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::{Kind, Row, Store, Value};
+
+/// How many agents one query is about; the calls of more are read by several and merged.
+const AGENTS_MERGED_MAX: usize = 64;
+
+/// The columns of a list; the large ones stay on their pages.
+const LISTED: &str =
+    "c.tenant_id, c.id, c.call_id, c.run_id, c.step_id, c.tool_id, c.tool_version, c.agent_id, c.principal,
+    c.source, c.egress_class, c.status, c.approval_status, c.created_at, c.completed_at, c.mode, c.cached, c.cost, c.error,
+    c.root_run_id, c.started_at";
+
+/// A row of a list: no payloads, the joined names of seed 000's view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CallSummary {
+    pub id: CallId,
+    pub call_id: String,
+    pub run_id: RunId,
+    pub tool_id: ToolId,
+    /// The tool's name, as seed 000's view calls it.
+    pub tool_key: String,
+    /// The tool's title, filled in by whoever has the registry.
+    pub tool_name: String,
+    pub tool_version: String,
+    pub agent_id: Option<AgentId>,
+    pub principal: String,
+    pub source: String,
+    pub egress_class: String,
+    pub status: Status,
+    pub approval_status: ApprovalStatus,
+    pub step_title: Option<String>,
+    pub mode: String,
+    pub cached: bool,
+    pub cost: Option<String>,
+    /// Why it failed: the code alone; the words are on the call's own page.
+    pub error_code: Option<String>,
+    pub root_run_id: RunId,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+}
+
+/// Whose calls are listed.
+#[derive(Clone, Debug)]
+pub enum Sight {
+    /// `calls.read.all`.
+    Everything,
+    /// The viewer's own, and those of the agents they manage.
+    OwnAndManaged { viewer: Principal, agents: Vec<AgentId> },
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CallFilter {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_run: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Created at or after, and before: ids are time-ordered, so these are ranges of the same index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// A member of `metadata` and its value as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<(String, String)>,
+    /// Only those that wait for a decision.
+    pub pending_approval: bool,
+}
+
+impl CallFilter {
+    /// The condition, in the words of the partial indexes: statuses are literals, so that a planner sees that they fit.
+    ///
+    /// SQLite uses a partial index only where its condition is repeated. PostgreSQL proves that it follows, and would
+    /// count the repetition as a second filter and expect next to no rows.
+    fn condition(&self, kind: Kind, parameters: &mut Vec<Value>) -> String {
+        let Self { status, tool, agent, root_run, run, source, since, until, metadata, pending_approval } = self;
+        let mut condition = String::new();
+        let mut bind = |column: &str, value: Value| {
+            parameters.push(value);
+            // `$1` is the tenant.
+            let _ = write!(condition, " AND c.{column} = ${}", parameters.len() + 1);
+        };
+        if let Some(tool) = tool {
+            bind("tool_id", (*tool).into());
+        }
+        if let Some(agent) = agent {
+            bind("agent_id", (*agent).into());
+        }
+        if let Some(root) = root_run {
+            bind("root_run_id", (*root).into());
+        }
+        if let Some(run) = run {
+            bind("run_id", (*run).into());
+        }
+        if let Some(source) = source {
+            bind("source", source.as_str().into());
+        }
+        let mut range = |comparison: &str, moment: &Option<Timestamp>| {
+            if let Some(moment) = moment {
+                parameters.push(first_id_of(*moment).into());
+                let _ = write!(condition, " AND c.id {comparison} ${}", parameters.len() + 1);
+            }
+        };
+        range(">=", since);
+        range("<", until);
+        if let Some((member, value)) = metadata {
+            let path = match kind {
+                Kind::Sqlite => format!("$.\"{}\"", member.replace('"', "")),
+                Kind::Postgres => member.clone(),
+            };
+            parameters.extend([path.into(), value.into()]);
+            let (path, value) = (parameters.len(), parameters.len() + 1);
+            let _ = match kind {
+                Kind::Sqlite => write!(condition, " AND CAST(json_extract(c.metadata, ${path}) AS TEXT) = ${value}"),
+                Kind::Postgres => write!(condition, " AND (c.metadata::json ->> ${path}::text) = ${value}"),
+            };
+        }
+        match status {
+            Some(Status::Completed) => condition.push_str(" AND c.status = 'completed'"),
+            Some(other) => {
+                let repeated = if kind == Kind::Sqlite { " AND c.status <> 'completed'" } else { "" };
+                let _ = write!(condition, " AND c.status = '{}'{repeated}", other.as_str());
+            }
+            None => {}
+        }
+        if *pending_approval {
+            condition.push_str(" AND c.approval_status = 'pending'");
+        }
+        condition
+    }
+}
+
+impl Store {
+    /// One page of calls, newest first.
+    pub async fn calls(
+        &self,
+        tenant: TenantId,
+        sight: &Sight,
+        filter: &CallFilter,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<CallSummary>, Fault> {
+        let described = serde_json::to_string(filter).unwrap_or_default();
+        let list = ListOf { tenant, list: "calls", filter: &described };
+        let before = cursor.map(|cursor| list.key(cursor)).transpose()?;
+        let before = before.and_then(|key| key.parse::<CallId>().ok());
+        let mut items = self.call_rows(tenant, sight, filter, before, limit + 1).await?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
+        Ok(Page { items, next_cursor })
+    }
+
+    async fn call_rows(
+        &self,
+        tenant: TenantId,
+        sight: &Sight,
+        filter: &CallFilter,
+        before: Option<CallId>,
+        limit: u32,
+    ) -> Result<Vec<CallSummary>, Error> {
+        let mut parameters = Vec::new();
+        let mut condition = filter.condition(self.kind(), &mut parameters);
+        if let Some(before) = before {
+            parameters.push(before.into());
+            let _ = write!(condition, " AND c.id < ${}", parameters.len() + 1);
+        }
+        let (viewer, agents) = match sight {
+            Sight::Everything => {
+                let source = page(&condition, "", limit);
+                return self.joined(&Scope::Tenant(tenant), &source, parameters, limit).await;
+            }
+            Sight::OwnAndManaged { viewer, agents } => (*viewer, agents),
+        };
+        let scope = Scope::Viewer { tenant, viewer };
+        // Asked about one agent, the others need not be looked at.
+        let agents: Vec<AgentId> = match filter.agent {
+            Some(asked) => agents.iter().copied().filter(|agent| *agent == asked).collect(),
+            None => agents.clone(),
+        };
+        let mut own = parameters.clone();
+        own.push(viewer.to_string().into());
+        let mut parts = vec![page(&condition, &format!(" AND c.principal = ${}", own.len() + 1), limit)];
+        let mut bound = own;
+        let mut calls = Vec::new();
+        let mut rest = agents.as_slice();
+        // Each part is one index range, so a page costs the same whether the viewer has ten calls or a million.
+        loop {
+            let (now, later) = rest.split_at(rest.len().min(AGENTS_MERGED_MAX));
+            rest = later;
+            for agent in now {
+                bound.push((*agent).into());
+                parts.push(page(&condition, &format!(" AND c.agent_id = ${}", bound.len() + 1), limit));
+            }
+            calls.extend(self.joined(&scope, &parts.join(" UNION "), std::mem::take(&mut bound), limit).await?);
+            if rest.is_empty() {
+                break;
+            }
+            (parts, bound) = (Vec::new(), parameters.clone());
+        }
+        calls.sort_by_key(|call: &CallSummary| std::cmp::Reverse(call.id));
+        calls.dedup_by(|left, right| left.id == right.id);
+        calls.truncate(limit as usize);
+        Ok(calls)
+    }
+
+    /// The rows of `source` with the names that lists show, newest first.
+    async fn joined(
+        &self,
+        scope: &Scope,
+        source: &str,
+        parameters: Vec<Value>,
+        limit: u32,
+    ) -> Result<Vec<CallSummary>, Error> {
+        let sql = format!(
+            "SELECT c.id, c.call_id, c.run_id, c.tool_id, t.name, c.tool_version, c.agent_id, c.principal, c.source,
+                c.egress_class, c.status, c.approval_status, s.title, c.created_at, c.completed_at, c.mode, c.cached, c.cost,
+                c.error, c.root_run_id, c.started_at
+             FROM ({source}) c JOIN tools t ON t.id = c.tool_id
+             LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
+             ORDER BY c.id DESC LIMIT {limit}"
+        );
+        self.query(scope, &sql, parameters).await?.iter().map(summary).collect()
+    }
+}
+
+fn page(condition: &str, owner: &str, limit: u32) -> String {
+    format!(
+        "SELECT * FROM (SELECT {LISTED} FROM calls c WHERE c.tenant_id = $1{condition}{owner} ORDER BY c.id DESC LIMIT {limit}) page"
+    )
+}
+
+fn summary(row: &Row) -> Result<CallSummary, Error> {
+    let id: CallId = row.get(0)?;
+    let run: RunId = row.get::<Option<RunId>>(2)?.unwrap_or(id.into());
+    let error: Option<String> = row.get(18)?;
+    let error = error.and_then(|text| serde_json::from_str::<toolgate_contracts::ToolError>(&text).ok());
+    Ok(CallSummary {
+        id,
+        call_id: row.get(1)?,
+        run_id: run,
+        tool_id: row.get(3)?,
+        tool_key: row.get(4)?,
+        tool_name: row.get(4)?,
+        tool_version: row.get(5)?,
+        agent_id: row.get(6)?,
+        principal: row.get(7)?,
+        source: row.get(8)?,
+        egress_class: row.get(9)?,
+        status: row.parse(10)?,
+        approval_status: row.parse(11)?,
+        step_title: row.get(12)?,
+        created_at: row.get(13)?,
+        completed_at: row.get(14)?,
+        mode: row.get(15)?,
+        cached: row.get(16)?,
+        cost: row.get(17)?,
+        error_code: error.and_then(|error| serde_json::to_value(error.code).ok()?.as_str().map(str::to_owned)),
+        root_run_id: row.get::<Option<RunId>>(19)?.unwrap_or(run),
+        started_at: row.get(20)?,
+    })
+}

@@ -1,0 +1,242 @@
+//! Runs and their steps.
+
+use serde::Serialize;
+use toolgate_contracts::definition::Label;
+use toolgate_contracts::{AgentId, Fault, Limits, Page, Principal, RunId, StepId, TenantId, Timestamp, WorkspaceId};
+use utoipa::ToSchema;
+
+use crate::calls::Sight;
+use crate::change::{Change, Expect};
+use crate::cursor::ListOf;
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::{Row, Store, Value};
+
+pub use toolgate_contracts::call::RunState;
+
+/// A run as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Run {
+    pub id: RunId,
+    pub root_run_id: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<WorkspaceId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    #[schema(value_type = String)]
+    pub principal: Principal,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub state: RunState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub limits: Limits,
+    pub labels: Vec<Label>,
+    /// How many calls were counted against `max_tool_calls`.
+    pub calls: u32,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Step {
+    pub id: StepId,
+    pub run_id: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    pub title: String,
+    pub created_at: Timestamp,
+}
+
+const COLUMNS: &str = "id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason, limits, labels,
+    calls_counted, created_at, updated_at";
+
+impl Change {
+    pub fn insert_run(&mut self, run: &Run) -> &mut Self {
+        let Run {
+            id,
+            root_run_id,
+            parent_run_id,
+            workspace_id,
+            agent_id,
+            principal,
+            title,
+            state,
+            reason,
+            limits,
+            labels,
+            calls,
+            created_at,
+            updated_at,
+        } = run;
+        self.then(
+            "INSERT INTO runs (tenant_id, id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason,
+                limits, labels, calls_counted, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+            [
+                (*id).into(),
+                (*root_run_id).into(),
+                (*parent_run_id).into(),
+                (*workspace_id).into(),
+                (*agent_id).into(),
+                principal.to_string().into(),
+                title.clone().into(),
+                state.as_str().into(),
+                reason.clone().into(),
+                serde_json::to_string(limits).unwrap_or_default().into(),
+                serde_json::to_string(labels).unwrap_or_default().into(),
+                (*calls).into(),
+                (*created_at).into(),
+                (*updated_at).into(),
+            ],
+        )
+    }
+
+    /// Counts `calls` against the run's limit and takes as many places, of which the first is returned. Without room,
+    /// or in a run that has ended or is frozen, nothing is taken and the caller gets `refused`.
+    pub fn count_calls(&mut self, run: RunId, calls: u32, max: u32, now: Timestamp, refused: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, refused),
+            "UPDATE runs SET next_seq = next_seq + $3, calls_counted = calls_counted + $3, updated_at = $5
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
+                AND calls_counted + $3 <= $4
+             RETURNING next_seq - $3",
+            [run.into(), i64::from(calls).into(), i64::from(max).into(), now.into()],
+        )
+    }
+
+    /// A caller chose the place: the next one that we give lies behind it.
+    pub fn skip_place(&mut self, run: RunId, seq: u32) -> &mut Self {
+        let values: [Value; 2] = [run.into(), i64::from(seq).into()];
+        self.then(
+            "UPDATE runs SET next_seq = CASE WHEN next_seq > $3 THEN next_seq ELSE $3 + 1 END WHERE tenant_id = $1 AND id = $2",
+            values,
+        )
+    }
+
+    /// Moves a run that has not ended; `ended` tells whoever comes too late.
+    pub fn move_run(
+        &mut self,
+        run: RunId,
+        state: RunState,
+        reason: Option<&str>,
+        now: Timestamp,
+        ended: Fault,
+    ) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, ended),
+            "UPDATE runs SET state = $3, reason = $4, updated_at = $5
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human')",
+            [run.into(), state.as_str().into(), reason.into(), now.into()],
+        )
+    }
+
+    pub fn insert_step(&mut self, step: &Step) -> &mut Self {
+        let Step { id, run_id, agent_id, title, created_at } = step;
+        self.then(
+            "INSERT INTO steps (tenant_id, id, run_id, agent_id, title, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
+            [(*id).into(), (*run_id).into(), (*agent_id).into(), title.into(), (*created_at).into()],
+        )
+    }
+}
+
+impl Store {
+    pub async fn run(&self, tenant: TenantId, id: RunId) -> Result<Option<Run>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE tenant_id = $1 AND id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![id.into()]).await?;
+        rows.first().map(run).transpose()
+    }
+
+    /// The runs under a root, it included, oldest first.
+    pub async fn runs_under(&self, tenant: TenantId, root: RunId, limit: u32) -> Result<Vec<Run>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE tenant_id = $1 AND root_run_id = $2 ORDER BY id LIMIT $3");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![root.into(), limit.into()]).await?;
+        rows.iter().map(run).collect()
+    }
+
+    pub async fn steps(&self, tenant: TenantId, run: RunId, limit: u32) -> Result<Vec<Step>, Error> {
+        let sql = "SELECT id, run_id, agent_id, title, created_at FROM steps
+            WHERE tenant_id = $1 AND run_id = $2 ORDER BY id LIMIT $3";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), limit.into()]).await?;
+        rows.iter().map(step).collect()
+    }
+
+    pub async fn step(&self, tenant: TenantId, run: RunId, id: StepId) -> Result<Option<Step>, Error> {
+        let sql = "SELECT id, run_id, agent_id, title, created_at FROM steps
+            WHERE tenant_id = $1 AND run_id = $2 AND id = $3";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), id.into()]).await?;
+        rows.first().map(step).transpose()
+    }
+
+    /// Runs with rows of their own, newest first: everyone's, or those of a viewer and the agents they manage.
+    pub async fn runs(
+        &self,
+        tenant: TenantId,
+        sight: &Sight,
+        state: Option<RunState>,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Run>, Fault> {
+        let filter = format!("{state:?}");
+        let list = ListOf { tenant, list: "runs", filter: &filter };
+        let before = cursor.map(|cursor| list.key(cursor)).transpose()?;
+        let mut condition = String::new();
+        let mut parameters: Vec<Value> = Vec::new();
+        let bind = |value: Value, parameters: &mut Vec<Value>| {
+            parameters.push(value);
+            parameters.len() + 1
+        };
+        if let Some(before) = before.and_then(|key| key.parse::<RunId>().ok()) {
+            condition = format!(" AND id < ${}", bind(before.into(), &mut parameters));
+        }
+        if let Some(state) = state {
+            condition = format!("{condition} AND state = ${}", bind(state.as_str().into(), &mut parameters));
+        }
+        if let Sight::OwnAndManaged { viewer, agents } = sight {
+            let mut seen = format!("principal = ${}", bind(viewer.to_string().into(), &mut parameters));
+            for agent in agents {
+                seen = format!("{seen} OR agent_id = ${}", bind((*agent).into(), &mut parameters));
+            }
+            condition = format!("{condition} AND ({seen})");
+        }
+        let sql =
+            format!("SELECT {COLUMNS} FROM runs WHERE tenant_id = $1{condition} ORDER BY id DESC LIMIT {}", limit + 1);
+        let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
+        let mut items = rows.iter().map(run).collect::<Result<Vec<_>, Error>>()?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
+        Ok(Page { items, next_cursor })
+    }
+}
+
+fn run(row: &Row) -> Result<Run, Error> {
+    Ok(Run {
+        id: row.get(0)?,
+        root_run_id: row.get(1)?,
+        parent_run_id: row.get(2)?,
+        workspace_id: row.get(3)?,
+        agent_id: row.get(4)?,
+        principal: row.parse(5)?,
+        title: row.get(6)?,
+        state: row.parse(7)?,
+        reason: row.get(8)?,
+        limits: row.json(9)?,
+        labels: row.json(10)?,
+        calls: row.get(11)?,
+        created_at: row.get(12)?,
+        updated_at: row.get(13)?,
+    })
+}
+
+fn step(row: &Row) -> Result<Step, Error> {
+    Ok(Step {
+        id: row.get(0)?,
+        run_id: row.get(1)?,
+        agent_id: row.get(2)?,
+        title: row.get(3)?,
+        created_at: row.get(4)?,
+    })
+}
