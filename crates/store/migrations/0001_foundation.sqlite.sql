@@ -1,5 +1,8 @@
 -- What SQLite spells its own way: the rules that hold whoever writes.
 
+-- The order of commits within a tenant: an index ends with the row id, and one writer gives larger ones later.
+CREATE INDEX audit_leaves_position ON audit_leaves (tenant_id);
+
 CREATE TRIGGER trg_tools_registry_egress_guard_insert AFTER INSERT ON tools
 WHEN NEW.egress_class = 'write' AND NOT NEW.requires_approval
 BEGIN

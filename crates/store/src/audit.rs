@@ -1,14 +1,26 @@
-//! The audit entry of what a change does, committed with it.
+//! The audit entry of what a change does, committed with it, and what makes a log of the entries.
+//!
+//! An entry is a leaf without a place until the sequencer has given it an index ([`sequence`]); from then on it stands
+//! in its tenant's tree ([`tree`]), which signed checkpoints name ([`checkpoints`]). What keys sign them, and when, is
+//! not known here.
+
+pub mod checkpoints;
+pub mod reading;
+pub mod sequence;
+mod tree;
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use toolgate_contracts::{Fault, LeafId, TenantId, Timestamp, json};
-use toolgate_ledger::leaf_hash;
+use toolgate_ledger::{Salt, leaf_hash};
 
 use crate::change::{Change, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store};
+
+/// The member of an entry's details that holds the commitment to its payload.
+pub const COMMITMENT: &str = "payload";
 
 /// One entry of a tenant's log. Payloads never enter it: `details` holds names, numbers and digests.
 #[derive(Clone, Debug, Serialize)]
@@ -47,10 +59,21 @@ impl Change {
             [entry.id.into(), text.into(), digest.into(), entry.at.into()],
         )
     }
+
+    /// Adds an entry that commits to a payload. The payload is kept beside the log, under `person` whose data it is, so
+    /// that both can be erased and the log stays true.
+    pub fn audit_with_payload(&mut self, mut entry: Entry, payload: &Json, salt: &Salt, person: Option<String>) {
+        entry.details.insert(COMMITMENT.to_owned(), salt.commit(payload).to_string().into());
+        self.audit(&entry);
+        self.then(
+            "INSERT INTO audit_payloads (tenant_id, leaf_id, person, salt, body) VALUES ($1, $2, $3, $4, $5)",
+            [entry.id.into(), person.into(), salt.as_bytes().to_vec().into(), json::canonical(payload).into()],
+        );
+    }
 }
 
 impl Store {
-    /// The newest entries of a tenant's log, newest first.
+    /// The newest entries of a tenant's log, newest first, whether they have an index yet or not.
     pub async fn audit_entries(&self, tenant: TenantId, limit: u32) -> Result<Vec<Json>, Error> {
         let sql = "SELECT entry FROM audit_leaves WHERE tenant_id = $1 ORDER BY id DESC LIMIT $2";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![limit.into()]).await?;
