@@ -114,7 +114,7 @@ pub struct Limits {
     pub max_tool_calls: Option<u32>,
     /// A decimal amount in the tenant's currency.
     #[serde(default, alias = "maxBudget", skip_serializing_if = "Option::is_none")]
-    pub max_budget: Option<String>,
+    pub max_budget: Option<Amount>,
     #[serde(default, alias = "maxTokens", skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     #[serde(default, alias = "maxWallS", skip_serializing_if = "Option::is_none")]
@@ -181,6 +181,11 @@ pub struct ToolLimits {
     pub max_budget: Option<Amount>,
 }
 
+words! {
+    /// What a kill switch stops at once.
+    KillScope { Tenant = "tenant", Agent = "agent", Tool = "tool" }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
@@ -201,11 +206,11 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hitl: Option<Hitl>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_cost_per_call: Option<String>,
+    pub max_cost_per_call: Option<Amount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_cost_per_run: Option<String>,
+    pub max_cost_per_run: Option<Amount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_cost_per_day: Option<String>,
+    pub max_cost_per_day: Option<Amount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

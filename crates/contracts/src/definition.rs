@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::agent::SideEffects;
+use crate::amount::Amount;
 use crate::digest::Digest;
 use crate::json;
 use crate::name::{Slug, ToolName};
@@ -319,9 +320,9 @@ pub struct OutputSection {
 #[serde(deny_unknown_fields)]
 pub struct Cost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_call: Option<String>,
+    pub per_call: Option<Amount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_unit: Option<String>,
+    pub per_unit: Option<Amount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ pub mod permission;
 pub mod runner;
 pub mod sql;
 
-pub use agent::{Agent, AgentState, Limits, Profile, RateLimit, TenantLimits, Toolset};
+pub use agent::{Agent, AgentState, KillScope, Limits, Profile, RateLimit, TenantLimits, Toolset};
 pub use amount::Amount;
 pub use call::{ApprovalStatus, CallRequest, Envelope, Mode, Status, ToolResult};
 pub use caller::{Caller, Principal, Source};

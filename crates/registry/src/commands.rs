@@ -4,8 +4,11 @@
 //! entry and counts the revision, because a change can only be begun with both ([`Registry::begin`]).
 
 mod agents;
+mod classify;
 mod lifecycle;
+mod limits;
 mod register;
+mod stop;
 
 use std::sync::Arc;
 
@@ -19,8 +22,10 @@ use crate::floor::Floor;
 use crate::snapshot::Snapshot;
 
 pub use agents::{AgentDraft, FIRST_WORKSPACE, shown};
+pub use classify::Verdict;
 pub use lifecycle::Reach;
 pub use register::{Registration, RegistrationAction, Submitted};
+pub use stop::Target;
 
 /// A tool compiled into the program: its definition as a file, and what its function does whatever the file says.
 #[derive(Clone, Copy, Debug)]

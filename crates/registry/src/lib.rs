@@ -3,6 +3,7 @@
 //! The files here take bytes or values and give values: no clock, no disk, no network, so the command line
 //! (`tool test`, offline) and the server (registration) judge a definition by the same code.
 
+pub mod classification;
 pub mod commands;
 pub mod diff;
 pub mod finding;

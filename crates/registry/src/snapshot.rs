@@ -9,12 +9,17 @@ use std::sync::{Arc, OnceLock};
 use toolgate_contracts::agent::StoredProfile;
 use toolgate_contracts::definition::{Origin, ToolState, Visibility};
 use toolgate_contracts::{
-    AgentId, Definition, Digest, Fault, FoldedName, ProfileId, TenantId, Timestamp, ToolId, ToolName, ToolRef,
-    VersionId, WorkspaceId,
+    AgentId, Definition, Digest, Fault, FoldedName, KillScope, ProfileId, TenantId, Timestamp, ToolId, ToolName,
+    ToolRef, VersionId, WorkspaceId,
 };
-use toolgate_store::catalog::{Alias, Assignment, Catalog, GroupMember, Lifecycle, Override, StoredAgent};
+use toolgate_store::catalog::{
+    self, Alias, Assignment, Catalog, Classification, GroupMember, KillSwitch, Lifecycle, Override, StoredAgent,
+};
 use toolgate_store::people::{Tenant, Workspace};
 
+use uuid::Uuid;
+
+use crate::classification;
 use crate::patch::Patch;
 use crate::render::{self, Form, Rendered};
 use crate::search::{Entry as SearchEntry, Index, Kind};
@@ -29,16 +34,21 @@ pub struct Tool {
     pub origin: Origin,
     pub created_at: Timestamp,
     pub versions: Vec<Arc<Version>>,
+    /// What the operator says of its class.
+    pub classification: Option<Arc<Classification>>,
 }
 
 #[derive(Debug)]
 pub struct Version {
     pub id: VersionId,
     pub version: semver::Version,
+    /// As it holds: with the operator's classification.
     pub definition: Arc<Definition>,
     pub source: Option<String>,
     pub definition_digest: Digest,
     pub behaviour_digest: Digest,
+    /// As it was published, which never changes.
+    pub published: Published,
     pub lifecycle: Lifecycle,
     pub published_by: String,
     pub created_at: Timestamp,
@@ -46,7 +56,50 @@ pub struct Version {
     renderings: [OnceLock<Rendered>; Form::ALL.len()],
 }
 
+/// A definition as its author published it.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub definition: Arc<Definition>,
+    pub definition_digest: Digest,
+    pub behaviour_digest: Digest,
+}
+
 impl Version {
+    fn build(row: catalog::Version, classification: Option<&Classification>) -> Self {
+        let published = Published {
+            definition: Arc::new(row.definition),
+            definition_digest: row.definition_digest,
+            behaviour_digest: row.behaviour_digest,
+        };
+        let said = classification
+            .and_then(|said| classification::applied(said, &published.definition, published.behaviour_digest));
+        let (definition, definition_digest, behaviour_digest) = match said {
+            None => (Arc::clone(&published.definition), published.definition_digest, published.behaviour_digest),
+            Some(definition) => {
+                let (whole, behaviour) = (definition.definition_digest(), definition.behaviour_digest());
+                (Arc::new(definition), whole, behaviour)
+            }
+        };
+        Self {
+            id: row.id,
+            version: row.version,
+            definition,
+            source: row.source,
+            definition_digest,
+            behaviour_digest,
+            published,
+            lifecycle: row.lifecycle,
+            published_by: row.published_by,
+            created_at: row.created_at,
+            renderings: std::array::from_fn(|_| OnceLock::new()),
+        }
+    }
+
+    /// Whether the operator's word changes what was published.
+    pub fn is_classified(&self) -> bool {
+        self.definition_digest != self.published.definition_digest
+    }
+
     fn rendered(&self, form: Form) -> Rendered {
         let render = || render::one(&self.definition, form, &self.originals());
         match Form::ALL.iter().position(|known| *known == form).and_then(|index| self.renderings.get(index)) {
@@ -165,21 +218,15 @@ impl Snapshot {
             agents,
             profiles,
             assignments,
+            kill_switches,
+            classifications,
         } = catalog;
         let mut versions_of: HashMap<ToolId, Vec<Arc<Version>>> = HashMap::new();
+        let said_of: HashMap<ToolId, Arc<Classification>> =
+            classifications.into_iter().map(|said| (said.tool, Arc::new(said))).collect();
         for row in versions {
-            versions_of.entry(row.tool).or_default().push(Arc::new(Version {
-                id: row.id,
-                version: row.version,
-                definition: Arc::new(row.definition),
-                source: row.source,
-                definition_digest: row.definition_digest,
-                behaviour_digest: row.behaviour_digest,
-                lifecycle: row.lifecycle,
-                published_by: row.published_by,
-                created_at: row.created_at,
-                renderings: std::array::from_fn(|_| OnceLock::new()),
-            }));
+            let said = said_of.get(&row.tool).map(Arc::as_ref);
+            versions_of.entry(row.tool).or_default().push(Arc::new(Version::build(row, said)));
         }
         let tools: Vec<Arc<Tool>> = tools
             .into_iter()
@@ -193,6 +240,7 @@ impl Snapshot {
                     origin: row.origin,
                     created_at: row.created_at,
                     versions,
+                    classification: said_of.get(&row.id).cloned(),
                 })
             })
             .collect();
@@ -229,6 +277,11 @@ impl Snapshot {
                         .iter()
                         .filter(|assignment| assignment.tenant == id)
                         .map(|assignment| ((assignment.agent, assignment.tool), assignment.clone()))
+                        .collect(),
+                    kill_switches: kill_switches
+                        .iter()
+                        .filter(|switch| switch.tenant == id || switch.tenant == TenantId::SYSTEM)
+                        .map(|switch| ((switch.tenant, switch.scope, switch.object), switch.clone()))
                         .collect(),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
@@ -269,6 +322,8 @@ pub struct TenantRegistry {
     pub agents: HashMap<AgentId, StoredAgent>,
     pub profiles: HashMap<ProfileId, StoredProfile>,
     pub assignments: HashMap<(AgentId, ToolId), Assignment>,
+    /// Of this tenant, and of the system tenant, whose hold for all.
+    kill_switches: HashMap<(TenantId, KillScope, Uuid), KillSwitch>,
     shared: Arc<Shared>,
     names: OnceLock<Names>,
     index: OnceLock<Index>,
@@ -396,6 +451,32 @@ impl TenantRegistry {
 
     fn groups(&self) -> impl Iterator<Item = &GroupMember> {
         self.shared.groups.iter().filter(|row| row.tenant == self.tenant.id || row.tenant == TenantId::SYSTEM)
+    }
+
+    /// What stops a call of this tool, by this agent if one acts: the widest switch that is on.
+    pub fn stopped(&self, agent: Option<AgentId>, tool: ToolId) -> Option<&KillSwitch> {
+        if self.kill_switches.is_empty() {
+            return None;
+        }
+        let (own, system) = (self.tenant.id, TenantId::SYSTEM);
+        let switches = [
+            Some((system, KillScope::Tenant, system.uuid())),
+            Some((own, KillScope::Tenant, own.uuid())),
+            Some((system, KillScope::Tool, tool.uuid())),
+            Some((own, KillScope::Tool, tool.uuid())),
+            agent.map(|agent| (own, KillScope::Agent, agent.uuid())),
+        ];
+        switches.into_iter().flatten().find_map(|key| self.kill_switches.get(&key))
+    }
+
+    /// The tenant's own switch on one object.
+    pub fn switched_off(&self, scope: KillScope, object: Uuid) -> Option<&KillSwitch> {
+        self.kill_switches.get(&(self.tenant.id, scope, object))
+    }
+
+    /// Every switch that holds here, the system tenant's included.
+    pub fn kill_switches(&self) -> impl Iterator<Item = &KillSwitch> {
+        self.kill_switches.values()
     }
 
     pub fn agent(&self, id_or_name: &str) -> Option<&StoredAgent> {

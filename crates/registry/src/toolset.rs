@@ -8,7 +8,10 @@ use std::fmt;
 use toolgate_contracts::agent::{Limits, SideEffects, Toolset};
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{EgressClass, ToolState, Visibility};
-use toolgate_contracts::{AgentState, Caller, Fault, FaultKind, FoldedName, Permission, Profile, Slug, ToolRef};
+use toolgate_contracts::{
+    AgentState, Caller, ErrorCode, Fault, FaultKind, FoldedName, KillScope, Permission, Profile, Slug, ToolError,
+    ToolRef,
+};
 use toolgate_store::catalog::StoredAgent;
 
 use crate::snapshot::{ResolvedTool, Switch, TenantRegistry, TenantTool};
@@ -42,7 +45,8 @@ pub enum Outside {
     DeniedByProfile(Slug),
     NotEnabledInRun,
     AboveCeiling(SideEffects),
-    Frozen,
+    /// In the set, were nothing stopped.
+    Stopped(Stop),
     /// Every version is blocked: it is refused whoever calls.
     Blocked,
 }
@@ -62,13 +66,47 @@ impl Outside {
             | Self::DeniedByProfile(_)
             | Self::NotEnabledInRun
             | Self::AboveCeiling(_)
-            | Self::Frozen
+            | Self::Stopped(_)
             | Self::Blocked => false,
         }
     }
 }
 
 pub type Standing = Result<Member, Outside>;
+
+/// Why nothing runs for now, for whoever has the tool: the name is not hidden, and the reason is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    AgentFrozen(Slug),
+    KillSwitch { scope: KillScope, object: String, reason: String },
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AgentFrozen(agent) => write!(f, "the agent `{agent}` is frozen"),
+            Self::KillSwitch { scope: KillScope::Tenant, object: _, reason } => {
+                write!(f, "everything is stopped by a kill switch: {reason}")
+            }
+            Self::KillSwitch { scope, object, reason } => {
+                write!(f, "the {scope} `{object}` is stopped by a kill switch: {reason}")
+            }
+        }
+    }
+}
+
+impl Stop {
+    /// What a call is refused with.
+    pub fn error(&self) -> ToolError {
+        let error = ToolError::because(ErrorCode::PolicyDenied, "frozen", self.to_string());
+        match self {
+            Self::AgentFrozen(agent) => error.with("scope", "agent").with("name", agent.as_str()),
+            Self::KillSwitch { scope, object, reason } => {
+                error.with("scope", scope.as_str()).with("name", object.as_str()).with("because", reason.as_str())
+            }
+        }
+    }
+}
 
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,7 +135,7 @@ impl fmt::Display for Outside {
             Self::DeniedByProfile(profile) => write!(f, "left out by profile {profile}"),
             Self::NotEnabledInRun => f.write_str("not in enabled_tools"),
             Self::AboveCeiling(ceiling) => write!(f, "above the side-effect ceiling {ceiling}"),
-            Self::Frozen => f.write_str("the agent is frozen"),
+            Self::Stopped(stop) => write!(f, "{stop}"),
             Self::Blocked => f.write_str("blocked: never runs (toolgate tool activate)"),
         }
     }
@@ -153,13 +191,33 @@ impl<'a> View<'a> {
         if let Some(limits) = self.run {
             within(limits, tool)?;
         }
-        Ok(member)
+        // Last, so that whoever has not got the tool is told so, stopped or not.
+        match self.stop(tool) {
+            Some(stop) => Err(Outside::Stopped(stop)),
+            None => Ok(member),
+        }
+    }
+
+    /// Whether the caller may know of the tool; a stopped one is seen and does not run.
+    pub fn sees(&self, tool: &ResolvedTool) -> bool {
+        matches!(self.standing(tool), Ok(_) | Err(Outside::Stopped(_)))
+    }
+
+    /// What stops a call of this tool in this view, whoever has it.
+    pub fn stop(&self, tool: &ResolvedTool) -> Option<Stop> {
+        if let Some(switch) = self.registry.stopped(self.agent.map(|agent| agent.id), tool.tool.id) {
+            let object = match switch.scope {
+                KillScope::Tenant => self.registry.tenant.slug.to_string(),
+                KillScope::Agent => self.agent.map(|agent| agent.spec.name.to_string()).unwrap_or_default(),
+                KillScope::Tool => tool.name.to_string(),
+            };
+            return Some(Stop::KillSwitch { scope: switch.scope, object, reason: switch.reason.clone() });
+        }
+        let frozen = self.agent.filter(|agent| agent.state == AgentState::Frozen)?;
+        Some(Stop::AgentFrozen(frozen.spec.name.clone()))
     }
 
     fn agent_has(&self, agent: &StoredAgent, tool: &ResolvedTool) -> Standing {
-        if agent.state == AgentState::Frozen {
-            return Err(Outside::Frozen);
-        }
         let names = |list: &[String]| names_tool(list, tool);
         let assignment = self.registry.assignments.get(&(agent.id, tool.tool.id));
         let group = || agent.spec.tool_groups.iter().find(|group| self.registry.group_has(group, &tool.tool));
@@ -209,13 +267,16 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Resolves what a caller wrote. Unknown, hidden and not permitted look alike; a blocked version is found, and
-    /// refused when it is called.
-    pub fn resolve(&self, reference: &ToolRef) -> Result<(ResolvedTool, Member), Fault> {
+    /// Resolves what a caller wrote. Unknown, hidden and not permitted look alike. A blocked version is found, and so is
+    /// a tool that is stopped for now; both are refused when they are called, the latter with [`Stop::error`].
+    pub fn resolve(&self, reference: &ToolRef) -> Result<(ResolvedTool, Result<Member, Stop>), Fault> {
         let not_found = || Fault::not_found("tool", reference);
         let tool = self.registry.resolve(reference, self.today).ok_or_else(not_found)?;
-        let member = self.standing(&tool).map_err(|_| not_found())?;
-        Ok((tool, member))
+        match self.standing(&tool) {
+            Ok(member) => Ok((tool, Ok(member))),
+            Err(Outside::Stopped(stop)) => Ok((tool, Err(stop))),
+            Err(_) => Err(not_found()),
+        }
     }
 }
 

@@ -148,6 +148,7 @@ async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault
         name: name.to_owned(),
         currency: "USD".to_owned(),
         open_write: false,
+        limits: toolgate_contracts::TenantLimits::default(),
         created_at: now,
     };
 

@@ -208,7 +208,7 @@ BEGIN
     EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), current_user);
 
     FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',
-        'sign_in_links', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_overrides',
+        'sign_in_links', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_classifications', 'tool_tombstones', 'tool_overrides',
         'tool_aliases', 'tool_groups', 'assignments', 'runs', 'steps', 'approvals', 'approval_votes', 'grants',
         'request_ids', 'run_calls', 'work', 'budgets', 'kill_switches', 'notes', 'event_parts', 'audit_progress', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
         'audit_checkpoints', 'audit_payloads'] LOOP

@@ -217,6 +217,31 @@ CREATE TABLE tool_versions (
 ) {strict};
 CREATE UNIQUE INDEX tool_versions_version ON tool_versions (tenant_id, tool_id, version);
 
+-- What the operator says a tool does, where its runner tells too little to trust a milder word. A milder class holds for
+-- the behaviour that the operator looked at and no other.
+CREATE TABLE tool_classifications (
+    tenant_id {uuid} NOT NULL,
+    tool_id {uuid} NOT NULL,
+    egress_class TEXT NOT NULL CONSTRAINT tool_classifications_class CHECK (egress_class IN ('none', 'read_only', 'write')),
+    changes_state {bool},
+    behaviour_digest {bytes} NOT NULL,
+    reason TEXT NOT NULL,
+    classified_by TEXT NOT NULL,
+    classified_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, tool_id),
+    FOREIGN KEY (tenant_id, tool_id) REFERENCES tools (tenant_id, id) ON DELETE CASCADE
+) {strict};
+
+-- Versions of tools that were deleted: a published `name@version` never means something else.
+CREATE TABLE tool_tombstones (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    folded TEXT NOT NULL,
+    version TEXT NOT NULL,
+    definition_digest {bytes} NOT NULL,
+    deleted_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, folded, version)
+) {strict};
+
 -- A tenant's patch on a global tool: enable, disable, rename, tighten; never a copy.
 CREATE TABLE tool_overrides (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
@@ -440,6 +465,8 @@ CREATE TABLE notes (
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, notebook, line)
 ) {strict};
+-- A call adds one line, and is asked for by its id when nobody knows how it ended.
+CREATE UNIQUE INDEX notes_call ON notes (tenant_id, call_id);
 
 CREATE TABLE approvals (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
@@ -546,6 +573,7 @@ CREATE TABLE blobs (
     PRIMARY KEY (tenant_id, id)
 ) {strict};
 CREATE INDEX blobs_call ON blobs (tenant_id, call_id) WHERE call_id IS NOT NULL;
+CREATE INDEX blobs_expiry ON blobs (expires_at) WHERE expires_at IS NOT NULL;
 
 -- ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -641,6 +669,9 @@ CREATE TABLE server_keys (
     created_at {int} NOT NULL,
     PRIMARY KEY (kind, kid)
 ) {strict};
+-- One key of a kind makes things at a time; two, since no two NULLs are equal.
+CREATE UNIQUE INDEX server_keys_active ON server_keys (kind, tenant_id) WHERE state = 'active' AND tenant_id IS NOT NULL;
+CREATE UNIQUE INDEX server_keys_active_global ON server_keys (kind) WHERE state = 'active' AND tenant_id IS NULL;
 
 -- Background work is claimed by lease; there is no leader.
 CREATE TABLE leases (

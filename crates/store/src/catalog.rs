@@ -3,6 +3,7 @@
 //! They are read whole, into the snapshot that everything resolves names through, and written one change at a time;
 //! each change counts the registry's revision up, by which replicas learn that they must read again.
 
+mod control;
 mod writing;
 
 use serde::{Deserialize, Serialize};
@@ -124,8 +125,11 @@ pub struct Catalog {
     pub agents: Vec<StoredAgent>,
     pub profiles: Vec<(TenantId, StoredProfile)>,
     pub assignments: Vec<Assignment>,
+    pub kill_switches: Vec<KillSwitch>,
+    pub classifications: Vec<Classification>,
 }
 
+pub use control::{Classification, KillSwitch};
 pub use writing::Guarded;
 
 const ALL: Scope = Scope::Everyone("the snapshot serves every tenant");
@@ -140,7 +144,7 @@ struct Source {
 const REVISION: &str = "SELECT value FROM counters WHERE name = 'registry'";
 const TENANTS: Source = Source {
     table: "tenants",
-    sql: "SELECT id, slug, name, currency, open_write, created_at FROM tenants ORDER BY slug",
+    sql: "SELECT id, slug, name, currency, open_write, created_at, limits FROM tenants ORDER BY slug",
     id: 0,
 };
 const WORKSPACES: Source =
@@ -202,8 +206,20 @@ impl Store {
     }
 
     async fn read_catalog(&self) -> Result<(Catalog, Vec<String>), Error> {
-        let sources =
-            [&TENANTS, &WORKSPACES, &TOOLS, &VERSIONS, &OVERRIDES, &ALIASES, &GROUPS, &AGENTS, &PROFILES, &ASSIGNMENTS];
+        let sources = [
+            &TENANTS,
+            &WORKSPACES,
+            &TOOLS,
+            &VERSIONS,
+            &OVERRIDES,
+            &ALIASES,
+            &GROUPS,
+            &AGENTS,
+            &PROFILES,
+            &ASSIGNMENTS,
+            &control::KILL_SWITCHES,
+            &control::CLASSIFICATIONS,
+        ];
         let sql: Vec<&str> = std::iter::once(REVISION).chain(sources.iter().map(|source| source.sql)).collect();
         let mut results = self.query_all(&ALL, &sql).await?.into_iter();
         let mut next = || results.next().unwrap_or_default();
@@ -220,6 +236,8 @@ impl Store {
             agents: readable(&AGENTS, &next(), agent, &mut unreadable),
             profiles: readable(&PROFILES, &next(), profile, &mut unreadable),
             assignments: readable(&ASSIGNMENTS, &next(), assignment, &mut unreadable),
+            kill_switches: readable(&control::KILL_SWITCHES, &next(), control::kill_switch, &mut unreadable),
+            classifications: readable(&control::CLASSIFICATIONS, &next(), control::classification, &mut unreadable),
         };
         Ok((catalog, unreadable))
     }

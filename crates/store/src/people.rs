@@ -1,12 +1,15 @@
 //! Tenants, workspaces, accounts and users.
 
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{AccountId, Fault, Permissions, Role, Slug, TenantId, Timestamp, UserId, WorkspaceId};
+use toolgate_contracts::{
+    AccountId, Fault, Permissions, Role, Slug, TenantId, TenantLimits, Timestamp, UserId, WorkspaceId,
+};
 use utoipa::ToSchema;
 
 use crate::change::{Change, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
+use crate::value::json_text;
 use crate::{Row, Store};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -16,6 +19,7 @@ pub struct Tenant {
     pub name: String,
     pub currency: String,
     pub open_write: bool,
+    pub limits: TenantLimits,
     pub created_at: Timestamp,
 }
 
@@ -59,11 +63,18 @@ pub struct User {
 
 impl Change {
     pub fn insert_tenant(&mut self, tenant: &Tenant) -> &mut Self {
-        let Tenant { id, slug, name, currency, open_write, created_at } = tenant;
+        let Tenant { id, slug, name, currency, open_write, limits, created_at } = tenant;
         debug_assert_eq!(*id, self.tenant);
         self.then(
-            "INSERT INTO tenants (id, slug, name, currency, open_write, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
-            [slug.as_str().into(), name.into(), currency.into(), (*open_write).into(), (*created_at).into()],
+            "INSERT INTO tenants (id, slug, name, currency, open_write, limits, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            [
+                slug.as_str().into(),
+                name.into(),
+                currency.into(),
+                (*open_write).into(),
+                json_text(limits),
+                (*created_at).into(),
+            ],
         )
     }
 
@@ -158,7 +169,7 @@ impl Change {
     }
 }
 
-const TENANT_COLUMNS: &str = "id, slug, name, currency, open_write, created_at";
+const TENANT_COLUMNS: &str = "id, slug, name, currency, open_write, created_at, limits";
 
 pub(crate) fn tenant(row: &Row) -> Result<Tenant, Error> {
     Ok(Tenant {
@@ -168,6 +179,7 @@ pub(crate) fn tenant(row: &Row) -> Result<Tenant, Error> {
         currency: row.get(3)?,
         open_write: row.get(4)?,
         created_at: row.get(5)?,
+        limits: row.json(6)?,
     })
 }
 

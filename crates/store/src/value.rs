@@ -1,7 +1,8 @@
 //! The few kinds of value that cross into SQL. Both databases hold the same: ids as UUIDs, times as milliseconds,
 //! JSON as text (so that stored bytes are the bytes that were judged).
 
-use toolgate_contracts::{Digest, Id, Timestamp};
+use serde::Serialize;
+use toolgate_contracts::{Digest, Id, Timestamp, json};
 use uuid::Uuid;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -74,4 +75,9 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }
+}
+
+/// What is kept as JSON, in its canonical form.
+pub(crate) fn json_text(value: &impl Serialize) -> Value {
+    Value::Text(json::canonical(&serde_json::to_value(value).unwrap_or_default()))
 }

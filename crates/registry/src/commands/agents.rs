@@ -3,10 +3,12 @@
 use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
 use toolgate_contracts::{
-    Agent, AgentState, Caller, Fault, FaultKind, Permission, Profile, Slug, ToolName, ToolRef, UserId, WorkspaceId,
+    Agent, AgentState, Caller, Fault, FaultKind, KillScope, Permission, Profile, Slug, ToolName, ToolRef, UserId,
+    WorkspaceId,
 };
 use toolgate_store::catalog::{Assignment, StoredAgent};
 
+use super::limits::check_rate;
 use super::{Registry, no_details};
 use crate::snapshot::TenantRegistry;
 
@@ -69,14 +71,20 @@ impl Registry {
         let snapshot = self.snapshot();
         let agent = snapshot.tenant(caller.tenant)?.agent(name).ok_or_else(|| Fault::not_found("agent", name))?;
         self.require_management(caller, agent).await?;
+        let stopped = snapshot.tenant(caller.tenant)?.switched_off(KillScope::Agent, agent.id.uuid()).is_some();
+        if agent.state == AgentState::Frozen || stopped {
+            // Deleted and made anew, it would go on under the same name.
+            caller.require(&Permission::KILLSWITCH)?;
+        }
         let mut change = self.begin(caller, caller.tenant, "agent.delete", agent.spec.name.as_str(), no_details());
+        change.forget_kill_switch(KillScope::Agent, agent.id.uuid());
         change.delete_agent(agent.id);
         self.finish(change).await
     }
 
     pub async fn put_profile(&self, caller: &Caller, profile: Profile) -> Result<(StoredProfile, i64), Fault> {
         caller.require(&Permission::LIMITS_EDIT)?;
-        check_amounts(&profile)?;
+        check_rate(profile.rate_limit, "/rate_limit")?;
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let mut profile = profile;
@@ -232,6 +240,7 @@ impl Registry {
     }
 
     fn settle_references(&self, registry: &TenantRegistry, spec: &mut AgentSpec) -> Result<(), Fault> {
+        check_rate(spec.limits.rate_limit, "/limits/rate_limit")?;
         spec.custom_tools = self.canonical(registry, &spec.custom_tools, "custom_tools")?;
         if let Some(enabled) = &spec.limits.enabled_tools {
             spec.limits.enabled_tools = Some(self.canonical(registry, enabled, "limits/enabled_tools")?);
@@ -326,36 +335,4 @@ pub fn shown(agent: &StoredAgent, registry: &TenantRegistry) -> Agent {
         state: agent.state,
         revision: agent.revision,
     }
-}
-
-fn check_amounts(profile: &Profile) -> Result<(), Fault> {
-    let amounts = [
-        ("max_cost_per_call", &profile.max_cost_per_call),
-        ("max_cost_per_run", &profile.max_cost_per_run),
-        ("max_cost_per_day", &profile.max_cost_per_day),
-    ];
-    for (field, amount) in amounts {
-        if let Some(amount) = amount {
-            let (whole, fraction) = amount.split_once('.').unwrap_or((amount, "0"));
-            let digits =
-                |text: &str| !text.is_empty() && text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit());
-            if !digits(whole) || !digits(fraction) {
-                return Err(Fault::invalid(
-                    format!("`{amount}` is not an amount"),
-                    "write a decimal number as a string, as in \"0.25\"",
-                )
-                .at(format!("/{field}")));
-            }
-        }
-    }
-    if let Some(limit) = profile.rate_limit
-        && (limit.count == 0 || limit.per_s == 0)
-    {
-        return Err(Fault::invalid(
-            "a rate of zero lets nothing through",
-            "give a count and a number of seconds of at least 1",
-        )
-        .at("/rate_limit"));
-    }
-    Ok(())
 }

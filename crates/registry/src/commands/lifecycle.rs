@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolgate_contracts::definition::{Origin, ToolState};
-use toolgate_contracts::{Caller, Fault, FoldedName, Permission, Runner, TenantId, ToolName, ToolRef};
+use toolgate_contracts::{Caller, Fault, FoldedName, KillScope, Permission, Runner, TenantId, ToolName, ToolRef};
 use toolgate_store::catalog::{Lifecycle, StoredAgent};
 
 use super::{Registry, no_details, operator_only};
@@ -155,8 +155,18 @@ impl Registry {
                 "change or delete that composition first",
             ));
         }
+        let stopped = registry.switched_off(KillScope::Tool, tool.tool.id.uuid()).is_some();
+        let blocked = tool.tool.versions.iter().any(|version| version.lifecycle.state == ToolState::Blocked);
+        if stopped {
+            // Deleted and registered anew, it would go on under the same name.
+            caller.require(&Permission::KILLSWITCH)?;
+        }
+        if blocked {
+            caller.require(&Permission::TOOLS_OVERRIDE)?;
+        }
         let mut change = self.begin(caller, tool.tool.tenant, "tool.delete", tool.tool.name.as_str(), no_details());
-        change.delete_tool(tool.tool.id);
+        change.forget_kill_switch(KillScope::Tool, tool.tool.id.uuid());
+        change.delete_tool(tool.tool.id, self.now());
         self.finish(change).await.map_err(|fault| {
             if fault.broken_rule() == Some("foreign_key") {
                 in_use(

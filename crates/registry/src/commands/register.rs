@@ -1,15 +1,18 @@
 //! Registering a tool: what a file would change, and, when told to, the change.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::json;
 use toolgate_contracts::definition::{Origin, Visibility};
-use toolgate_contracts::{Caller, Definition, Fault, FaultKind, Permission, Runner, TenantId, ToolId, ToolRef};
+use toolgate_contracts::{Caller, Definition, Digest, Fault, FaultKind, Permission, Runner, TenantId, ToolId, ToolRef};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
-use toolgate_store::catalog::{self, Guarded, Lifecycle};
+use toolgate_store::catalog::{self, Classification, Guarded, Lifecycle};
 use utoipa::ToSchema;
 
 use super::{Builtins, CodeTool, Registry, operator_only};
+use crate::classification;
 use crate::diff::{self, Difference};
 use crate::finding::{Finding, Severity};
 use crate::floor::{Floor, Known};
@@ -71,6 +74,8 @@ pub struct Registration {
 struct Publication<'a> {
     /// Absent: a new tool.
     tool: Option<ToolId>,
+    /// What the operator says of the tool.
+    said: Option<Arc<Classification>>,
     origin: Origin,
     definition: Definition,
     version: semver::Version,
@@ -105,7 +110,11 @@ impl Registry {
             finding.severity = finding.severity.max(Severity::Warning);
         }
         lines.locate(&mut findings);
-        let mut plan = plan(&definition, existing, findings)?;
+        let used = self.store().tombstones(caller.tenant, &definition.name.folded()).await?;
+        if let Some(notice) = existing.and_then(|tool| lapsing(&definition, tool)) {
+            findings.push(notice);
+        }
+        let mut plan = plan(&definition, existing, &used, findings)?;
         if plan.action == RegistrationAction::Unchanged || !apply {
             return Ok(plan);
         }
@@ -114,12 +123,11 @@ impl Registry {
             "version": plan.version, "class": plan.difference.class, "definition_digest": definition.definition_digest(),
         });
         let mut change = self.begin(caller, caller.tenant, "tool.register", definition.name.as_str(), details);
-        let tool = existing.map(|tool| tool.tool.id);
-        let by = caller.principal.to_string();
-        self.publish(
-            &mut change,
-            Publication { tool, origin: Origin::Tenant, definition, version, source: submitted.source(), by: &by },
-        );
+        let (tool, said) =
+            (existing.map(|tool| tool.tool.id), existing.and_then(|tool| tool.tool.classification.clone()));
+        let (source, by) = (submitted.source(), caller.principal.to_string());
+        let origin = Origin::Tenant;
+        self.publish(&mut change, Publication { tool, said, origin, definition, version, source, by: &by });
         plan.revision = Some(self.finish(change).await?);
         plan.applied = true;
         Ok(plan)
@@ -165,18 +173,17 @@ impl Registry {
             let version = definition.version.clone().ok_or_else(|| Fault::internal(format!("{file}: no version")))?;
             let existing = snapshot.tenant(TenantId::SYSTEM)?.find(&definition.name, "").map(|(tool, _)| tool);
             match existing.and_then(|tool| tool.tool.version(&version)) {
-                Some(known) if known.definition_digest == definition.definition_digest() => {}
+                Some(known) if known.published.definition_digest == definition.definition_digest() => {}
                 Some(_) => {
                     tracing::error!(tool = %definition.name, %version, "changed without a new version; the published definition stays");
                 }
                 None => {
                     let source = String::from_utf8(text.to_vec()).ok();
                     let tool = existing.map(|tool| tool.tool.id);
+                    let said = existing.and_then(|tool| tool.tool.classification.clone());
                     published.push(format!("{}@{version}", definition.name));
-                    self.publish(
-                        &mut change,
-                        Publication { tool, origin: Origin::Code, definition, version, source, by: "system" },
-                    );
+                    let (origin, by) = (Origin::Code, "system");
+                    self.publish(&mut change, Publication { tool, said, origin, definition, version, source, by });
                 }
             }
         }
@@ -196,10 +203,12 @@ impl Registry {
     }
 
     fn publish(&self, change: &mut Change, publication: Publication<'_>) {
-        let Publication { tool, origin, mut definition, version, source, by } = publication;
+        let Publication { tool, said, origin, mut definition, version, source, by } = publication;
         let at = self.now();
         definition.version = Some(version.clone());
-        let guarded = Guarded::from(&definition);
+        let classified =
+            said.and_then(|said| classification::applied(&said, &definition, definition.behaviour_digest()));
+        let guarded = Guarded::from(classified.as_ref().unwrap_or(&definition));
         let id = tool.unwrap_or_else(|| self.new_id());
         if tool.is_none() {
             change.insert_tool(
@@ -255,7 +264,7 @@ impl Registry {
         }
         // Which tool has it is told only to who may see that tool.
         let view = View::of(snapshot.tenant(caller.tenant)?, caller, &today)?;
-        let seen = tool.tool.current().is_some_and(|version| view.standing(&tool.at(version, None)).is_ok());
+        let seen = tool.tool.current().is_some_and(|version| view.sees(&tool.at(version, None)));
         let by = if seen { format!(" by `{}`", tool.tool.name) } else { String::new() };
         Err(Fault::conflict(
             format!("the name `{}` is taken{by}, or looks like one that is", definition.name),
@@ -282,10 +291,10 @@ impl Registry {
 }
 
 /// What a definition may call: functions of the program, and tools of the tenant.
-struct KnownHere<'a> {
-    registry: &'a TenantRegistry,
-    builtins: Builtins,
-    today: &'a str,
+pub(super) struct KnownHere<'a> {
+    pub registry: &'a TenantRegistry,
+    pub builtins: Builtins,
+    pub today: &'a str,
 }
 
 impl Known for KnownHere<'_> {
@@ -340,42 +349,57 @@ fn require_place(caller: &Caller, definition: &Definition) -> Result<(), Fault> 
     .at(format!("/{member}")))
 }
 
-fn plan(definition: &Definition, existing: Option<&TenantTool>, findings: Vec<Finding>) -> Result<Registration, Fault> {
+/// A definition's versions that were published before, with the digests they had: of the tool, and of deleted ones.
+type Used = [(semver::Version, Digest)];
+
+fn plan(
+    definition: &Definition,
+    existing: Option<&TenantTool>,
+    used: &Used,
+    findings: Vec<Finding>,
+) -> Result<Registration, Fault> {
     // A pre-release counts only for those who name it: it does not hold up the released line.
     let newest = existing.and_then(|tool| tool.tool.newest_released());
     let Some(newest) = newest else {
-        let version = definition.version.clone().unwrap_or(semver::Version::new(1, 0, 0));
         return Ok(Registration {
             name: definition.name.to_string(),
             action: RegistrationAction::Create,
             current: None,
-            version: version.to_string(),
+            version: first_version(definition, used)?.to_string(),
             difference: Difference::default(),
             findings,
             applied: false,
             revision: None,
         });
     };
-    let difference = diff::compare(&newest.definition, definition);
-    let unchanged = newest.definition_digest == definition.definition_digest();
+    let digest = definition.definition_digest();
+    let difference = diff::compare(&newest.published.definition, definition);
+    let unchanged = newest.published.definition_digest == digest;
     let counted = diff::next_version(&newest.version, difference.class);
-    let published = |wanted: &semver::Version| existing.is_some_and(|tool| tool.tool.version(wanted).is_some());
+    let published = |wanted: &semver::Version| {
+        existing.is_some_and(|tool| tool.tool.version(wanted).is_some()) || means_another(wanted, digest, used)
+    };
+    // Whatever was used up by a deleted tool of the name is stepped over.
+    let free = || {
+        let steps =
+            std::iter::successors(Some(counted.clone()), |last| Some(diff::next_version(last, difference.class)));
+        steps.take(used.len() + 3).find(|version| !published(version)).unwrap_or_else(|| counted.clone())
+    };
     let version = match &definition.version {
         _ if unchanged => newest.version.clone(),
-        None if published(&counted) => diff::next_version(&counted, difference.class),
-        None => counted,
+        None => free(),
         Some(wanted) if *wanted > newest.version && !published(wanted) => wanted.clone(),
         Some(wanted) if *wanted == newest.version || published(wanted) => {
             return Err(Fault::conflict(
                 format!("`{}@{wanted}` is published and cannot change", definition.name),
-                format!("leave `version` out, or write `{counted}`"),
+                format!("leave `version` out, or write `{}`", free()),
             )
             .at("/version"));
         }
         Some(wanted) => {
             return Err(Fault::conflict(
                 format!("version {wanted} of `{}` is lower than the newest, {}", definition.name, newest.version),
-                format!("leave `version` out, or write `{counted}`"),
+                format!("leave `version` out, or write `{}`", free()),
             )
             .at("/version"));
         }
@@ -391,6 +415,43 @@ fn plan(definition: &Definition, existing: Option<&TenantTool>, findings: Vec<Fi
         findings,
         applied: false,
         revision: None,
+    })
+}
+
+/// Whether a deleted tool of the name had this version with another definition.
+fn means_another(version: &semver::Version, digest: Digest, used: &Used) -> bool {
+    used.iter().any(|(known, meant)| known == version && *meant != digest)
+}
+
+/// The version of a new tool. A name that was used before goes on where it ended: the same definition has its old
+/// version again, another one the next major, since what the callers of the old one knew no longer holds.
+fn first_version(definition: &Definition, used: &Used) -> Result<semver::Version, Fault> {
+    let digest = definition.definition_digest();
+    let highest = used.iter().map(|(version, _)| version).max();
+    let next = highest.map_or(semver::Version::new(1, 0, 0), |highest| semver::Version::new(highest.major + 1, 0, 0));
+    match &definition.version {
+        None => {
+            let same = used.iter().filter(|(_, meant)| *meant == digest).map(|(version, _)| version).max();
+            Ok(same.cloned().unwrap_or(next))
+        }
+        Some(wanted) if !means_another(wanted, digest, used) => Ok(wanted.clone()),
+        Some(wanted) => Err(Fault::conflict(
+            format!("`{}@{wanted}` was published before, with another definition, and cannot change", definition.name),
+            format!("leave `version` out, or write `{next}`"),
+        )
+        .at("/version")),
+    }
+}
+
+/// A milder class that the operator gave for another behaviour does not hold for this one.
+fn lapsing(definition: &Definition, tool: &TenantTool) -> Option<Finding> {
+    let said = tool.tool.classification.as_ref()?;
+    classification::lapsed(said, definition, definition.behaviour_digest()).then(|| {
+        let message = format!(
+            "the operator's class `{}` was given to another behaviour and does not hold for this version",
+            said.egress_class
+        );
+        Finding::warning("classification.lapsed", "/egress_class", message, "ask the operator to look at it again")
     })
 }
 

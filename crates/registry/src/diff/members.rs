@@ -295,22 +295,12 @@ fn cost(old: Option<&Cost>, new: Option<&Cost>, changes: &mut Changes) {
     }
     let cheaper = old.unit == new.unit
         && old.currency == new.currency
-        && at_most(new.per_call.as_ref(), old.per_call.as_ref())
-        && at_most(new.per_unit.as_ref(), old.per_unit.as_ref());
+        && new.per_call.unwrap_or_default() <= old.per_call.unwrap_or_default()
+        && new.per_unit.unwrap_or_default() <= old.per_unit.unwrap_or_default();
     let (class, message) = if cheaper {
         (ChangeClass::Widening, "it costs less")
     } else {
         (ChangeClass::Narrowing, "it may cost more: budgets may refuse it")
     };
     changes.add("/cost", class, message);
-}
-
-/// Decimal strings compared as numbers, without rounding them.
-fn at_most(left: Option<&String>, right: Option<&String>) -> bool {
-    let parts = |amount: Option<&String>| {
-        let amount = amount.map_or("0", String::as_str);
-        let (whole, rest) = amount.split_once('.').unwrap_or((amount, ""));
-        (format!("{whole:0>20}"), format!("{rest:0<20}"))
-    };
-    parts(left) <= parts(right)
 }

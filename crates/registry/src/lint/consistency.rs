@@ -188,18 +188,7 @@ pub(super) fn is_day(text: &str) -> bool {
 }
 
 fn cost(cost: Option<&Cost>, findings: &mut Vec<Finding>) {
-    let Some(Cost { per_call, per_unit, unit, currency }) = cost else { return };
-    for (member, amount) in [("per_call", per_call), ("per_unit", per_unit)] {
-        if let Some(amount) = amount.as_deref().filter(|amount| !is_amount(amount)) {
-            let message = format!("`{}` is not an amount", shown(amount));
-            findings.push(Finding::error(
-                "cost.amount",
-                format!("/cost/{member}"),
-                message,
-                "write a decimal number in quotes, as in `\"0.002\"`",
-            ));
-        }
-    }
+    let Some(Cost { per_call: _, per_unit, unit, currency }) = cost else { return };
     if per_unit.is_some() != unit.is_some() {
         findings.push(Finding::error(
             "cost.unit",
@@ -214,14 +203,6 @@ fn cost(cost: Option<&Cost>, findings: &mut Vec<Finding>) {
         let message = format!("`{}` is not a currency code", shown(currency));
         findings.push(Finding::error("cost.currency", "/cost/currency", message, "write three capitals, as in `USD`"));
     }
-}
-
-/// A decimal string: digits, and at most nine after a point.
-pub(crate) fn is_amount(text: &str) -> bool {
-    let (whole, rest) = text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
-    let digits =
-        |part: &str, most: usize| (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-    digits(whole, 12) && rest.is_none_or(|rest| digits(rest, 9))
 }
 
 fn host_name(host: &str, pointer: String, findings: &mut Vec<Finding>) {

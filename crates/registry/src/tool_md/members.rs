@@ -247,6 +247,10 @@ fn explain(error: &strict::Error, at: &str) -> Finding {
         let told = format!("expected {}, found {}", shown(expected), shown(found));
         return Finding::error("member.type", place, told, retyping(found, expected));
     }
+    if place.starts_with("/cost/per_") {
+        let fix = "write a decimal number in quotes, as in `\"0.002\"`";
+        return Finding::error("cost.amount", place, shown_long(message), fix);
+    }
     let fix = if place == "/version" {
         "write all three numbers in quotes, as in `version: \"1.0.0\"`"
     } else {
@@ -325,11 +329,12 @@ mod tests {
         let value = with(json!({
             "name": "a b", "egress_clas": "write", "risk": "dangerous", "timeout_ms": "soon", "idempotent": "yes",
             "hitl": {"mod": "blocking", "timeout_s": -1}, "aliases": [{"nam": "x"}, {"name": "ok"}, {"name": "1"}],
-            "version": 1.5, "runner": {"kind": "http", "metod": "GET", "url": 7},
+            "version": 1.5, "cost": {"per_call": "2e3"}, "runner": {"kind": "http", "metod": "GET", "url": 7},
         }));
         let findings = finds(
             value,
             &[
+                ("cost.amount", "/cost/per_call"),
                 ("member.missing", "/aliases/0"),
                 ("member.missing", "/runner"),
                 ("member.type", "/idempotent"),

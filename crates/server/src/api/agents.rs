@@ -239,7 +239,7 @@ pub async fn assignments(
         .filter(|row| wanted.is_none_or(|agent| row.agent == agent))
         .filter_map(|row| {
             let tool = registry.tool_by_id(row.tool)?;
-            let seen = || tool.tool.current().is_some_and(|version| view.standing(&tool.at(version, None)).is_ok());
+            let seen = || tool.tool.current().is_some_and(|version| view.sees(&tool.at(version, None)));
             if !caller.may(&Permission::TOOLS_OVERRIDE) && !seen() {
                 return None;
             }

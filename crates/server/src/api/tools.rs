@@ -264,7 +264,7 @@ fn seen_versions(app: &App, caller: &Caller, tool: &ResolvedTool) -> Result<Vec<
     let today = app.registry.now().day();
     let view = View::of(registry, caller, &today)?;
     let Some(found) = registry.tool_by_id(tool.tool.id) else { return Ok(Vec::new()) };
-    let seen = |version: &&Arc<Version>| view.standing(&found.at(version, None)).is_ok();
+    let seen = |version: &&Arc<Version>| view.sees(&found.at(version, None));
     Ok(tool.tool.versions.iter().filter(seen).cloned().collect())
 }
 
@@ -333,8 +333,8 @@ pub async fn diff(
     Ok(Json(DiffAnswer {
         from: old.version.to_string(),
         to: new.version.to_string(),
-        difference: diff::compare(&old.definition, &new.definition),
-        text: diff::text(&old.definition, &new.definition),
+        difference: diff::compare(&old.published.definition, &new.published.definition),
+        text: diff::text(&old.published.definition, &new.published.definition),
     }))
 }
 

@@ -55,6 +55,7 @@ impl App {
             name: name.to_owned(),
             currency: currency.to_owned(),
             open_write: false,
+            limits: toolgate_contracts::TenantLimits::default(),
             created_at: now,
         };
         let mut change = Change::new(tenant.id);

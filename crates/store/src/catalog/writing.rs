@@ -1,6 +1,5 @@
 //! Writing the registry's rows: each function adds what it does to a [`Change`].
 
-use serde::Serialize;
 use serde_json::Value as Json;
 use toolgate_contracts::definition::{EgressClass, Risk};
 use toolgate_contracts::{
@@ -9,8 +8,8 @@ use toolgate_contracts::{
 };
 
 use super::{Alias, Assignment, Lifecycle, StoredAgent, Tool, Version};
-use crate::Value;
 use crate::change::{Change, Expect, Outcome};
+use crate::value::json_text;
 
 /// What `tools` repeats of the newest version, for seed 000's guard and for whoever reads by SQL.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +82,14 @@ impl Change {
             members.insert("input_schema".into(), Json::Bool(true));
         }
         let Lifecycle { state, message, remove_by, replaced_by } = lifecycle;
-        self.then(
+        let used = format!("version {version} of `{}` was published before with another definition", definition.name);
+        self.expecting(
+            Expect::Rows(1, Fault::conflict(used, "leave `version` out, or write a higher one").at("/version")),
             "INSERT INTO tool_versions (tenant_id, id, tool_id, version, definition, input_schema, output_schema, source,
                 definition_digest, behaviour_digest, state, message, remove_by, replaced_by, published_by, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16
+             WHERE NOT EXISTS (SELECT 1 FROM tool_tombstones WHERE tenant_id = $1 AND folded = $17 AND version = $4
+                AND definition_digest <> $9)",
             [
                 (*id).into(),
                 (*tool).into(),
@@ -103,6 +106,7 @@ impl Change {
                 replaced_by.clone().into(),
                 published_by.into(),
                 (*created_at).into(),
+                definition.name.folded().as_str().into(),
             ],
         )
     }
@@ -139,8 +143,15 @@ impl Change {
         )
     }
 
-    /// Refused by the database while calls or other rows name it.
-    pub fn delete_tool(&mut self, tool: ToolId) -> &mut Self {
+    /// Refused by the database while calls or other rows name it. Its versions are remembered.
+    pub fn delete_tool(&mut self, tool: ToolId, at: Timestamp) -> &mut Self {
+        self.then(
+            "INSERT INTO tool_tombstones (tenant_id, folded, version, definition_digest, deleted_at)
+             SELECT v.tenant_id, t.folded, v.version, v.definition_digest, $3
+             FROM tool_versions v JOIN tools t ON t.tenant_id = v.tenant_id AND t.id = v.tool_id
+             WHERE v.tenant_id = $1 AND v.tool_id = $2 ON CONFLICT (tenant_id, folded, version) DO NOTHING",
+            [tool.into(), at.into()],
+        );
         self.then("DELETE FROM tools WHERE tenant_id = $1 AND id = $2", [tool.into()])
     }
 
@@ -232,7 +243,7 @@ impl Change {
                 (*workspace).into(),
                 (*owner).into(),
                 (*profile).into(),
-                text(spec),
+                json_text(spec),
                 state.as_str().into(),
                 (*revision).into(),
                 at.into(),
@@ -250,7 +261,7 @@ impl Change {
             "INSERT INTO profiles (tenant_id, id, name, spec, revision, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $6)
              ON CONFLICT (tenant_id, id) DO UPDATE SET name = excluded.name, spec = excluded.spec, revision = excluded.revision,
                 updated_at = excluded.updated_at WHERE profiles.revision = excluded.revision - 1",
-            [id.into(), profile.name.as_str().into(), text(profile), revision.into(), at.into()],
+            [id.into(), profile.name.as_str().into(), json_text(profile), revision.into(), at.into()],
         )
     }
 
@@ -285,10 +296,6 @@ impl Outcome {
     pub fn revision(&self) -> Option<i64> {
         self.returned.iter().rev().find_map(|rows| rows.first()).and_then(|row| row.get(0).ok())
     }
-}
-
-fn text(value: &impl Serialize) -> Value {
-    Value::Text(json::canonical(&serde_json::to_value(value).unwrap_or_default()))
 }
 
 fn name_taken(name: &ToolName) -> Fault {

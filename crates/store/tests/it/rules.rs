@@ -233,6 +233,7 @@ async fn shared_tool(product: &Product) -> ToolId {
         name: "System".into(),
         currency: "USD".into(),
         open_write: false,
+        limits: toolgate_contracts::TenantLimits::default(),
         created_at: product.clock.now(),
     });
     change.then(
