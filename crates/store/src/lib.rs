@@ -7,23 +7,32 @@
 pub mod audit;
 mod backend;
 pub mod calls;
+pub mod work;
+pub mod runs;
+pub mod events;
+pub mod budgets;
+pub mod blobs;
 pub mod catalog;
 mod change;
 pub mod credentials;
 pub mod cursor;
 mod error;
 mod guard;
+pub mod leases;
 pub mod lock;
 mod migrate;
+pub mod notes;
 pub mod people;
 pub mod retention;
 mod row;
 mod scope;
+pub mod server_keys;
 mod sql;
 mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod url;
+pub mod usage;
 mod value;
 
 pub use change::{Change, Durability, Expect, Outcome};
