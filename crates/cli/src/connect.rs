@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use toolgate_contracts::{Clock, Rng};
 use toolgate_server::config::{CONFIG_BYTES_MAX, default_data_folder};
-use toolgate_server::{App, Config, DataFolder, ServeError};
+use toolgate_server::{App, Config, DataFolder, Running, ServeError};
 
 use crate::args::{Global, Said};
 use crate::client::{Client, Local, Reached, Remote};
@@ -109,9 +109,9 @@ impl Session {
                 let app = App::open(config, &folder.path, code_tools(), Clock::System, Rng::System).await?;
                 Ok(Client::Local(Box::new(Local::own(app, *folder, self.tenant.clone()))))
             }
-            Taken::Served { url, key_file } => {
+            Taken::Served(Running { url, key_file, certificates }) => {
                 let key = input::read_key(&key_file)?;
-                let reached = Reached::Holding(path.to_owned());
+                let reached = Reached::Holding { folder: path.to_owned(), certificates };
                 Ok(Client::Remote(Remote::new(&url, &key, self.tenant.as_deref(), reached)?))
             }
         }
@@ -141,10 +141,7 @@ impl Session {
 pub enum Taken {
     Ours(Box<DataFolder>),
     /// A server has it and can be asked instead.
-    Served {
-        url: String,
-        key_file: PathBuf,
-    },
+    Served(Running),
 }
 
 async fn take(path: &Path) -> Result<Taken, Failure> {
@@ -154,7 +151,7 @@ async fn take(path: &Path) -> Result<Taken, Failure> {
             Ok(folder) => return Ok(Taken::Ours(Box::new(folder))),
             Err(ServeError::Fault(fault)) => return Err(fault.into()),
             Err(ServeError::Held { running: Some(running), .. }) if is_listening(&running.url).await => {
-                return Ok(Taken::Served { url: running.url, key_file: running.key_file });
+                return Ok(Taken::Served(running));
             }
             // Another command, a server that is still starting, or one that is about to end.
             Err(ServeError::Held { pid, .. }) => pid,
@@ -171,7 +168,7 @@ async fn take(path: &Path) -> Result<Taken, Failure> {
 }
 
 async fn is_listening(url: &str) -> bool {
-    let Some(address) = url.strip_prefix("http://") else { return true };
+    let Some((_, address)) = url.split_once("://") else { return true };
     let knocked = tokio::time::timeout(KNOCK, tokio::net::TcpStream::connect(address)).await;
     !matches!(knocked, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
 }

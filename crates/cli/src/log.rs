@@ -1,22 +1,32 @@
-//! The log, on standard error: a server's own, or what goes wrong inside a command on a local data folder.
+//! The log, on standard error: a server's own, or what goes wrong inside a command on a local data folder. A server's
+//! traces go to a collector beside it, if one is named.
 
 use toolgate_contracts::Fault;
 use toolgate_server::Config;
 use toolgate_server::config::Origin;
-use tracing_subscriber::EnvFilter;
+use toolgate_server::otlp::{self, Traces};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
 use crate::failure::Failure;
 
-pub fn of_server(config: &Config) -> Result<(), Failure> {
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter(config.get("log"))?)
-        .with_writer(std::io::stderr)
-        .with_ansi(false);
-    let installed = match config.get("log_format") {
-        "json" => subscriber.json().try_init(),
-        _ => subscriber.try_init(),
+/// What it gives back sends the traces; end it last.
+pub fn of_server(config: &Config) -> Result<Option<Traces>, Failure> {
+    let filter = filter(config.get("log"))?;
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    // Each listener has its own filter, so that the one does not decide what the other hears.
+    let lines = match config.get("log_format") {
+        "json" => lines.json().flatten_event(true).with_span_list(false).with_filter(filter).boxed(),
+        _ => lines.with_filter(filter).boxed(),
     };
-    installed.map_err(|error| Fault::internal(error).into())
+    let (collector, traces) = match config.get("otlp_endpoint") {
+        "" => (None, None),
+        endpoint => otlp::layer(endpoint).map(|(layer, traces)| (Some(layer), Some(traces)))?,
+    };
+    let installed = tracing_subscriber::registry().with(lines).with(collector).try_init();
+    installed.map_err(Fault::internal)?;
+    Ok(traces)
 }
 
 /// A command says what it did by itself; the log adds why something inside failed.

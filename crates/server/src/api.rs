@@ -1,6 +1,8 @@
 //! Every route, in one place. Those of [`behind_the_door`] have a caller; the few of [`in_front`] have none.
 
 mod agents;
+mod control;
+mod document;
 mod keys;
 mod paging;
 mod people;
@@ -10,6 +12,7 @@ mod session;
 mod system;
 mod tool_views;
 mod tools;
+mod usage;
 
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
@@ -25,15 +28,15 @@ use crate::problem::Problem;
 #[derive(OpenApi)]
 #[openapi(info(
     title = "Toolgate",
-    description = "The gate between agents, people and their tools.",
+    description = "The gate between agents, people and their tools. JSON in and out; a refusal is a problem with what to do. `Toolgate-Tenant: SLUG` names the tenant where the caller may choose.",
     license(name = "Apache-2.0")
 ))]
 struct Document;
 
 pub fn router(app: &App) -> Router {
-    let (router, document) = in_front().merge(behind_the_door(app)).split_for_parts();
+    let (router, _) = in_front().merge(behind_the_door(app)).split_for_parts();
     router
-        .route("/openapi.json", axum::routing::get(move || std::future::ready(axum::Json(document.clone()))))
+        .route("/openapi.json", axum::routing::get(document::served))
         .route("/api/{*rest}", axum::routing::any(no_route))
         .method_not_allowed_fallback(no_route)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -42,13 +45,14 @@ pub fn router(app: &App) -> Router {
 
 /// The OpenAPI document of every route.
 pub fn document() -> utoipa::openapi::OpenApi {
-    in_front().merge(api()).split_for_parts().1
+    document::complete(in_front().split_for_parts().1, api().split_for_parts().1)
 }
 
 fn in_front() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))
+        .routes(routes!(system::metrics))
         .routes(routes!(session::sign_in))
         .routes(routes!(session::session))
 }
@@ -69,6 +73,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tools::set_enabled))
         .routes(routes!(tools::set_state))
         .routes(routes!(tools::set_override, tools::clear_override))
+        .routes(routes!(control::classify, control::declassify))
+        .routes(routes!(control::show_limits, control::set_limits))
+        .routes(routes!(control::kill_switches, control::set_kill_switch))
+        .routes(routes!(usage::usage))
         .routes(routes!(search::search))
         .routes(routes!(search::categories))
         .routes(routes!(agents::list, agents::create))

@@ -1,6 +1,7 @@
 //! The application: store, registry and settings, opened once and shared by every request.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -11,6 +12,7 @@ use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::{Change, Configured, Kind, Options, Store};
 
 use crate::config::Config;
+use crate::exposition::Exposition;
 
 pub const FIRST_TENANT: &str = "default";
 pub const FIRST_USER: &str = "admin";
@@ -38,6 +40,10 @@ pub struct Inner {
     pub judging: tokio::sync::Semaphore,
     /// Where the server listens, once it does.
     pub listening: OnceLock<std::net::SocketAddr>,
+    /// Set when the server is told to end: it finishes what it has and wants no more.
+    pub draining: AtomicBool,
+    /// What is counted.
+    pub exposition: Exposition,
 }
 
 impl std::ops::Deref for App {
@@ -65,6 +71,8 @@ impl App {
             data: data.to_owned(),
             judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
+            draining: AtomicBool::new(false),
+            exposition: Exposition::default(),
         })))
     }
 
@@ -76,10 +84,15 @@ impl App {
     /// How people reach this server.
     pub fn base_url(&self) -> String {
         match (self.config.get("public_url"), self.listening.get()) {
-            ("", Some(address)) => format!("http://{address}"),
-            ("", None) => format!("http://{}", self.config.get("listen")),
+            ("", Some(address)) => format!("{}://{address}", self.scheme()),
+            ("", None) => format!("{}://{}", self.scheme(), self.config.get("listen")),
             (url, _) => url.to_owned(),
         }
+    }
+
+    /// What the listening socket speaks.
+    pub fn scheme(&self) -> &'static str {
+        if self.config.has_tls() { "https" } else { "http" }
     }
 
     /// The token is in the fragment: browsers do not send it, so no log and no link preview spends it.

@@ -12,7 +12,7 @@ use toolgate_store::credentials::Holder;
 
 use crate::app::{App, FIRST_TENANT};
 use crate::problem::Problem;
-use crate::seal;
+use crate::{proxies, seal};
 use crate::{REVISION_HEADER, TENANT_HEADER};
 
 /// How long the note of a credential's last use may lag behind.
@@ -74,7 +74,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
-async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
+pub async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
     let wanted = header_text(&request.headers, TENANT_HEADER);
     if let Some(local) = request.extensions.get::<LocalCaller>() {
         return local_caller(app, *local, wanted.unwrap_or(FIRST_TENANT));
@@ -181,7 +181,7 @@ fn require_same_site(app: &App, request: &Parts) -> Result<(), Fault> {
     let headers = &request.headers;
     let same = match header_text(headers, "sec-fetch-site") {
         Some(site) => site == "same-origin",
-        None => header_text(headers, "origin").is_some_and(|origin| is_own_origin(app, origin, headers)),
+        None => header_text(headers, "origin").is_some_and(|origin| is_own_origin(app, origin, request)),
     };
     if same {
         return Ok(());
@@ -201,9 +201,9 @@ fn other_site() -> Fault {
     Fault::new(FaultKind::Forbidden, "this request comes from another site", "open the console itself and try there")
 }
 
-fn is_own_origin(app: &App, origin: &str, headers: &HeaderMap) -> bool {
+fn is_own_origin(app: &App, origin: &str, request: &Parts) -> bool {
     let public = app.config.get("public_url");
-    let own = header_text(headers, "host").map(|host| format!("http://{host}"));
+    let own = proxies::own_origin(&request.headers, request.extensions.get());
     if public.is_empty() { own.as_deref() == Some(origin) } else { origin == public }
 }
 
@@ -223,7 +223,7 @@ pub fn cookie_name(secure: bool) -> &'static str {
 }
 
 pub fn is_secure(app: &App) -> bool {
-    app.config.get("public_url").starts_with("https://")
+    app.config.is_https()
 }
 
 /// Only the name that this server sets: on HTTPS a neighbour's page could plant the plain one.

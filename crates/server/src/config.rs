@@ -38,6 +38,24 @@ pub const KEYS: &[Key] = &[
         check: is_origin,
     },
     Key {
+        name: "tls_cert",
+        default: "",
+        about: "A file with the server's certificate and those between it and its authority (PEM). With `tls_key` the server speaks HTTPS.",
+        check: anything,
+    },
+    Key {
+        name: "tls_key",
+        default: "",
+        about: "A file with the certificate's private key (PEM). Both files are read again when they change.",
+        check: anything,
+    },
+    Key {
+        name: "trusted_proxies",
+        default: "",
+        about: "Addresses or networks of proxies, separated by commas: what they say of their clients (`Forwarded`, `X-Forwarded-…`) is believed. Nobody else is.",
+        check: |text| crate::proxies::Proxies::parse(text).map(drop),
+    },
+    Key {
         name: "database",
         default: "",
         about: "`postgres://…`, or empty for SQLite in the data folder.",
@@ -48,6 +66,12 @@ pub const KEYS: &[Key] = &[
         default: "8",
         about: "Connections to PostgreSQL, at most.",
         check: |text| is_number(text, 2, 200),
+    },
+    Key {
+        name: "redis",
+        default: "",
+        about: "`redis://…` for what several replicas share: rate limits and kept results. Empty: each has its own, in memory.",
+        check: is_redis,
     },
     Key {
         name: "durability",
@@ -72,6 +96,18 @@ pub const KEYS: &[Key] = &[
         default: "text",
         about: "`text` or `json`.",
         check: |text| is_one_of(text, &["text", "json"]),
+    },
+    Key {
+        name: "otlp_endpoint",
+        default: "",
+        about: "An OpenTelemetry collector to send traces to, by OTLP over HTTP, such as `http://127.0.0.1:4318`. Empty: none.",
+        check: is_endpoint,
+    },
+    Key {
+        name: "metrics_open",
+        default: "false",
+        about: "`true`: everybody who reaches the server may read `/metrics`. `false`: this machine, and callers with `audit.read`.",
+        check: |text| is_one_of(text, &["true", "false"]),
     },
     Key {
         name: "session_idle_minutes",
@@ -161,6 +197,11 @@ impl Config {
         for (name, value) in flags {
             set(name, value.clone(), Origin::Flag, format!("--{}", name.replace('_', "-")));
         }
+        let halves = ["tls_cert", "tls_key"].map(|name| settings.get(name).is_some_and(|half| !half.value.is_empty()));
+        if let [true, false] | [false, true] = halves {
+            let (set, missing) = if halves[0] { ("tls_cert", "tls_key") } else { ("tls_key", "tls_cert") };
+            problems.push(format!("`{set}` is set and `{missing}` is not: TLS needs both, or neither"));
+        }
         if problems.is_empty() { Ok(Self { settings }) } else { Err(Problems(problems)) }
     }
 
@@ -179,8 +220,10 @@ impl Config {
     /// As shown to people: passwords in URLs replaced.
     pub fn shown(&self) -> BTreeMap<&'static str, Setting> {
         let mut settings = self.settings.clone();
-        if let Some(database) = settings.get_mut("database") {
-            database.value = without_password(&database.value);
+        for name in ["database", "redis"] {
+            if let Some(setting) = settings.get_mut(name) {
+                setting.value = without_password(&setting.value);
+            }
         }
         settings
     }
@@ -191,6 +234,34 @@ impl Config {
             "" => format!("sqlite://{}", data.join("toolgate.db").display()),
             url => url.to_owned(),
         }
+    }
+
+    /// What replicas share, if there is more than one.
+    pub fn redis_url(&self) -> Option<&str> {
+        Some(self.get("redis")).filter(|url| !url.is_empty())
+    }
+
+    /// Whether the server speaks HTTPS itself.
+    pub fn has_tls(&self) -> bool {
+        !self.get("tls_cert").is_empty()
+    }
+
+    /// The files of certificate and key; a relative path begins in the data folder, wherever a command runs.
+    pub fn tls_files(&self, data: &Path) -> Option<(PathBuf, PathBuf)> {
+        self.has_tls().then(|| (data.join(self.get("tls_cert")), data.join(self.get("tls_key"))))
+    }
+
+    /// Whether people reach this server by HTTPS, spoken by itself or by a proxy before it.
+    pub fn is_https(&self) -> bool {
+        match self.get("public_url") {
+            "" => self.has_tls(),
+            url => url.starts_with("https://"),
+        }
+    }
+
+    pub fn proxies(&self) -> crate::proxies::Proxies {
+        // INVARIANT: checked when it was read.
+        crate::proxies::Proxies::parse(self.get("trusted_proxies")).unwrap_or_default()
     }
 
     pub fn allowed_hosts(&self) -> Vec<String> {
@@ -294,10 +365,30 @@ fn is_origin(text: &str) -> Result<(), String> {
     }
 }
 
+fn is_endpoint(text: &str) -> Result<(), String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match host {
+        _ if text.is_empty() => Ok(()),
+        Some(host) if !host.is_empty() && !host.starts_with('/') && !host.contains(['?', '#', '@', ' ']) => Ok(()),
+        _ => Err(format!("`{}` is not an address such as http://127.0.0.1:4318", without_password(text))),
+    }
+}
+
 fn is_database(text: &str) -> Result<(), String> {
     let known =
         text.is_empty() || ["postgres://", "postgresql://", "sqlite://"].iter().any(|scheme| text.starts_with(scheme));
     if known { Ok(()) } else { Err(format!("`{}` is neither postgres://… nor sqlite://…", without_password(text))) }
+}
+
+fn is_redis(text: &str) -> Result<(), String> {
+    let shown = without_password(text);
+    if text.is_empty() || text.starts_with("redis://") {
+        Ok(())
+    } else if text.starts_with("rediss://") {
+        Err(format!("`{shown}` asks for TLS, which is not supported to Redis; use redis:// in a private network"))
+    } else {
+        Err(format!("`{shown}` is not redis://…"))
+    }
 }
 
 fn is_number(text: &str, least: u32, most: u32) -> Result<(), String> {
@@ -358,15 +449,40 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_never_shown() {
-        let config = load("", &[("TOOLGATE_DATABASE", "postgres://me:hunter2@db/x")], &[]).unwrap();
-        assert_eq!(config.shown()["database"].value, "postgres://me:***@db/x");
-        assert!(
-            !load("", &[("TOOLGATE_DATABASE", "mysql://me:hunter2@db/x")], &[])
-                .unwrap_err()
-                .to_string()
-                .contains("hunter2")
+    fn keys_that_belong_together_are_checked_together() {
+        let problems = load("tls_cert: a.pem\ntrusted_proxies: 10.0.0.0/8, here\notlp_endpoint: 127.0.0.1:4318\n", &[], &[]);
+        assert_eq!(
+            problems.unwrap_err().0,
+            [
+                "toolgate.yaml: `trusted_proxies`: `here` is neither an address such as 10.1.2.3 nor a network such as 10.0.0.0/8",
+                "toolgate.yaml: `otlp_endpoint`: `127.0.0.1:4318` is not an address such as http://127.0.0.1:4318",
+                "`tls_cert` is set and `tls_key` is not: TLS needs both, or neither",
+            ]
         );
+        for (file, https) in [
+            ("", false),
+            ("tls_cert: a\ntls_key: b\n", true),
+            ("public_url: https://x\n", true),
+            ("public_url: http://x\ntls_cert: a\ntls_key: b\n", false),
+        ] {
+            assert_eq!(load(file, &[], &[]).unwrap().is_https(), https, "{file}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (name, url, shown) in [
+            ("database", "postgres://me:hunter2@db/x", "postgres://me:***@db/x"),
+            ("redis", "redis://:hunter2@cache:6379/1", "redis://:***@cache:6379/1"),
+        ] {
+            let variable = format!("TOOLGATE_{}", name.to_uppercase());
+            let config = load("", &[(&variable, url)], &[]).unwrap();
+            assert_eq!(config.shown()[name].value, shown);
+            for wrong in ["mysql://me:hunter2@db/x", "rediss://me:hunter2@db/x"] {
+                let problems = load("", &[(&variable, wrong)], &[]).unwrap_err().to_string();
+                assert!(!problems.contains("hunter2"), "{problems}");
+            }
+        }
     }
 
     #[test]

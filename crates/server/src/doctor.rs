@@ -4,6 +4,11 @@ use serde::Serialize;
 use toolgate_contracts::TenantId;
 
 use crate::app::App;
+use crate::tls::Pair;
+
+/// A certificate that ends sooner is worth a word.
+const CERTIFICATE_DAYS_MIN: i64 = 14;
+const DAY_S: i64 = 86_400;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
@@ -39,6 +44,8 @@ pub async fn checks(app: &App) -> Vec<Check> {
         }
         Err(error) => Check::bad("migrations", error.to_string(), "use the Toolgate that made this database"),
     });
+    checks.push(serving(app));
+    checks.extend(certificate(app));
     checks.push(shadowed(app));
     checks.push(match app.store.unreadable_rows().await {
         Ok(rows) if rows.is_empty() => Check::good("rows", "all can be read"),
@@ -65,6 +72,48 @@ fn data_folder(app: &App) -> Check {
             "check its owner, its mode and the free space",
         ),
     }
+}
+
+/// How others reach this server, and whether what the configuration says of it fits together.
+fn serving(app: &App) -> Check {
+    let config = &app.config;
+    let url = app.base_url();
+    if config.is_https() && !config.has_tls() && config.proxies().is_empty() {
+        return Check::bad(
+            "serving",
+            format!("`public_url` is {url}, but this server speaks no TLS and trusts no proxy that does"),
+            "set `tls_cert` and `tls_key`, or name the proxy in `trusted_proxies`",
+        );
+    }
+    if config.has_tls() && !config.is_https() {
+        return Check::bad(
+            "serving",
+            format!("`public_url` is {url}, but this server speaks TLS"),
+            "write it with https://, so that links work and cookies are kept from plain connections",
+        );
+    }
+    Check::good("serving", url)
+}
+
+fn certificate(app: &App) -> Option<Check> {
+    let (cert, key) = app.config.tls_files(&app.data)?;
+    let pair = match Pair::read(&cert, &key) {
+        Ok(pair) => pair,
+        Err(fault) => return Some(Check::bad("certificate", fault.told(), fault.remedy())),
+    };
+    let now = app.clock.now();
+    let renew = "renew it: the files are read again when they change";
+    Some(if pair.not_after <= now {
+        Check::bad("certificate", format!("expired at {}", pair.not_after), renew)
+    } else if pair.not_before > now {
+        Check::bad("certificate", format!("holds only from {}", pair.not_before), "check the clock of this machine")
+    } else if pair.not_after <= now.plus_seconds(CERTIFICATE_DAYS_MIN * DAY_S) {
+        Check::bad("certificate", format!("expires soon, at {}", pair.not_after), renew)
+    } else if pair.is_key_exposed {
+        Check::bad("certificate", format!("everybody here can read {}", key.display()), "set its mode to 0600")
+    } else {
+        Check::good("certificate", format!("until {}", pair.not_after))
+    })
 }
 
 /// A shipped tool that came later than a tenant's own of the same name stands behind it.

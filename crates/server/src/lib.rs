@@ -8,17 +8,23 @@ mod app;
 mod auth;
 pub mod config;
 mod doctor;
+mod exposition;
 mod extract;
 mod identity;
 pub mod listen;
+pub mod otlp;
 mod pages;
 mod problem;
+pub mod proxies;
 mod seal;
 mod serve;
+pub mod telemetry;
+pub mod tls;
 
 pub use app::{App, CodeTools};
 pub use auth::LocalCaller;
 pub use config::Config;
+pub use exposition::Exposition;
 pub use serve::{DataFolder, Ready, Running, ServeError, outer, serve};
 
 /// Which tenant a request is about, where the caller may choose.

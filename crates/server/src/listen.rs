@@ -1,7 +1,7 @@
 //! The listening socket: how many connections there may be, and how long each may take its time.
 //!
 //! Whoever connects is a stranger until a request is read. So a connection has a limit for every way of being slow:
-//! sending a header, sending a body, taking an answer, doing nothing.
+//! sending a header, sending a body, taking an answer, doing nothing; with TLS also shaking hands.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,7 +23,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
+
+use crate::proxies::Peer;
 
 /// Open connections. At the bound no more are accepted until one ends; those that come wait in the kernel's queue, and
 /// the limits on time see to it that they do not wait for ever.
@@ -43,7 +46,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub connections: usize,
-    /// For a whole header, since the connection was made or the answer before was given.
+    /// For a whole header, since the connection was made or the answer before was given; before it, for the handshake.
     pub header: Duration,
     /// Without any request under way.
     pub idle: Duration,
@@ -73,6 +76,7 @@ pub async fn listen(
     listener: TcpListener,
     router: Router,
     limits: Limits,
+    tls: Option<TlsAcceptor>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     let most = connections(limits.connections);
@@ -85,7 +89,9 @@ pub async fn listen(
             () = &mut stop => break,
             Some(_) = open.join_next() => {}
             accepted = listener.accept(), if open.len() < most => match accepted {
-                Ok((stream, _)) => drop(open.spawn(connection(stream, router.clone(), limits, stopped.clone()))),
+                Ok((stream, peer)) => {
+                    open.spawn(begin(stream, Peer(peer), router.clone(), limits, tls.clone(), stopped.clone()));
+                }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
@@ -123,8 +129,32 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, mut stopped: watch::Receiver<bool>) {
+/// A connection counts as one from here on, whatever it has said so far.
+async fn begin(
+    stream: TcpStream,
+    peer: Peer,
+    router: Router,
+    limits: Limits,
+    tls: Option<TlsAcceptor>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return connection(stream, peer, router, limits, stopped).await };
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(limits.header, tls.accept(stream)) => shaken,
+        _ = stopped.wait_for(|stopped| *stopped) => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => connection(stream, peer, router, limits, stopped).await,
+        Ok(Err(error)) => tracing::debug!("a handshake failed: {error}"),
+        Err(_) => tracing::debug!("a handshake did not end in time"),
+    }
+}
+
+async fn connection<S>(stream: S, peer: Peer, router: Router, limits: Limits, mut stopped: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(HEADER_BYTES_MAX as usize);
     builder
@@ -140,7 +170,8 @@ async fn connection(stream: TcpStream, router: Router, limits: Limits, mut stopp
         let guard = counted.begin();
         let router = router.clone();
         async move {
-            let request = request.map(|body| Body::new(Timely::new(body, limits.body)));
+            let mut request = request.map(|body| Body::new(Timely::new(body, limits.body)));
+            request.extensions_mut().insert(peer);
             let Ok(response) = router.oneshot(request).await;
             // Under way until the last of its answer was taken.
             let held = response.map(|body| {

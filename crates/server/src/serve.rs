@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -20,7 +21,9 @@ use crate::app::{App, CodeTools, FIRST_USER};
 use crate::config::Config;
 use crate::listen::{self, Limits};
 use crate::problem::Problem;
-use crate::{LocalCaller, pages};
+use crate::proxies::{self, ReachedBy};
+use crate::tls::{self, Tls};
+use crate::{LocalCaller, pages, telemetry};
 
 /// How soon a change made by another replica is seen here.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
@@ -36,6 +39,9 @@ pub struct DataFolder {
 pub struct Running {
     pub url: String,
     pub key_file: PathBuf,
+    /// The certificates that the server may show, where it speaks HTTPS: see [`tls::pinned`].
+    #[serde(default)]
+    pub certificates: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -97,6 +103,10 @@ pub async fn serve(
     ready: impl FnOnce(Ready),
 ) -> Result<(), Fault> {
     let address: SocketAddr = config.get("listen").parse().map_err(Fault::internal)?;
+    let tls = match config.tls_files(&folder.path) {
+        Some((cert, key)) => Some(Tls::open(cert, key, Clock::System.now())?),
+        None => None,
+    };
     let app = App::open(config, &folder.path, code, Clock::System, Rng::System).await?;
     before(&app).await?;
     let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
@@ -112,25 +122,55 @@ pub async fn serve(
     let key_file = key_file(&app, &folder.path, &administrator).await?;
     let (token, _) = app.create_link(&operator(&app)?, &administrator).await?;
     let url = app.base_url();
-    let info = [("url", format!("http://{bound}")), ("key_file", key_file.display().to_string())];
-    let info = info.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-    folder.lock.publish(&info).map_err(Fault::internal)?;
+    let publish = |certificates: &[String]| {
+        let running = Running {
+            url: format!("{}://{bound}", app.scheme()),
+            key_file: key_file.clone(),
+            certificates: certificates.to_vec(),
+        };
+        match serde_json::to_value(running) {
+            Ok(serde_json::Value::Object(info)) => folder.lock.publish(&info).map_err(Fault::internal),
+            _ => Err(Fault::internal("the path of the key file is not Unicode")),
+        }
+    };
+    publish(&tls.iter().map(Tls::fingerprint).collect::<Vec<_>>())?;
 
     let refresher = tokio::spawn(follow_other_replicas(app.clone()));
     // Whoever comes before the first is accepted waits in the kernel's queue.
-    ready(Ready { sign_in_url: app.sign_in_url(&token), url, key_file });
-    listen::listen(listener, outer(&app), Limits::default(), stop).await;
+    ready(Ready { sign_in_url: app.sign_in_url(&token), url, key_file: key_file.clone() });
+    let ending = app.clone();
+    let stop = async move {
+        stop.await;
+        ending.draining.store(true, Ordering::Relaxed);
+    };
+    let acceptor = tls.as_ref().map(Tls::acceptor);
+    let certificates = async {
+        let Some(tls) = &tls else { return std::future::pending().await };
+        let published = |certificates: &[String]| {
+            if let Err(fault) = publish(certificates) {
+                tracing::error!("cannot publish the certificate: {}", fault.logged().unwrap_or(fault.told()));
+            }
+        };
+        tls.follow(tls::LOOK_EVERY, published).await;
+    };
+    tokio::select! {
+        () = listen::listen(listener, outer(&app), Limits::default(), acceptor, stop) => {}
+        () = certificates => {}
+    }
     refresher.abort();
     app.close().await;
     Ok(())
 }
 
-/// The router with its doors: host names, security headers.
+/// The router with its doors: who asks, host names, security headers; and what is noted of every request.
 pub fn outer(app: &App) -> Router {
     // What the API answers is for its caller, not for a cache on the way.
     let no_store = SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let router = app.router().layer(no_store).merge(pages::router());
-    pages::secured(router).layer(middleware::from_fn_with_state(app.clone(), known_host))
+    pages::secured(router)
+        .layer(middleware::from_fn_with_state(app.clone(), known_host))
+        .layer(middleware::from_fn_with_state(app.clone(), telemetry::observe))
+        .layer(middleware::from_fn_with_state(app.clone(), proxies::note_client))
 }
 
 /// Answers only to its own names, so that a page elsewhere cannot reach it by rebinding one.
@@ -142,8 +182,12 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
             .and_then(|value| value.to_str().ok())
             .map(|host| without_port(host).to_owned())
     });
+    // Where a trusted proxy was asked for another name, that must be ours too.
+    let reached = request.extensions().get::<ReachedBy>();
+    let forwarded = reached.and_then(|reached| reached.forwarded_host.as_deref()).map(without_port);
+    let is_ours = forwarded.is_none_or(|forwarded| is_known(&app, forwarded));
     match host {
-        Some(host) if is_known(&app, &host) => next.run(request).await,
+        Some(host) if is_ours && is_known(&app, &host) => next.run(request).await,
         _ => Problem(Fault::invalid(
             "this server does not answer to that host name",
             "use the address it listens on, or name the host in `allowed_hosts` or `public_url`",

@@ -19,6 +19,9 @@ pub struct Serve {
     /// `postgres://…` instead of SQLite in the data folder
     #[arg(long, value_name = "URL")]
     pub database: Option<String>,
+    /// `redis://…` for what several replicas share
+    #[arg(long, value_name = "URL")]
+    pub redis: Option<String>,
     /// How people and agents reach this server; links are made from it
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,

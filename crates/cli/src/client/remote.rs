@@ -1,13 +1,14 @@
 //! The API over HTTP.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use reqwest::{Response, Url};
 use serde_json::Value;
 use toolgate_contracts::Fault;
-use toolgate_server::TENANT_HEADER;
+use toolgate_server::{TENANT_HEADER, tls};
 
 use super::ANSWER_BYTES_MAX;
 use crate::failure::Failure;
@@ -22,8 +23,8 @@ const CHANGE_TIMEOUT: Duration = Duration::from_mins(10);
 pub enum Reached {
     /// It was named.
     Named,
-    /// It holds the data folder that the command was about.
-    Holding(PathBuf),
+    /// It holds the data folder that the command was about, and wrote there which certificates it has.
+    Holding { folder: PathBuf, certificates: Vec<String> },
 }
 
 pub struct Remote {
@@ -36,7 +37,7 @@ impl Remote {
     pub fn new(url: &str, key: &str, tenant: Option<&str>, reached: Reached) -> Result<Self, Failure> {
         let url = checked(url)?;
         // The second of two installations is told that there is one already, which is all we want.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = Arc::unwrap_or_clone(tls::provider()).install_default();
         let mut headers = HeaderMap::new();
         let mut bearer = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
             Failure::usage("the key holds characters that no key has", "give the key as it was printed")
@@ -48,7 +49,12 @@ impl Remote {
                 .map_err(|_| Failure::usage("--tenant is not a short name", "see `toolgate tenant list`"))?;
             headers.insert(TENANT_HEADER, slug);
         }
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder();
+        // What only the folder's owner can write is a better witness than any authority, which knows no loopback anyway.
+        if let Reached::Holding { certificates, .. } = &reached {
+            http = http.tls_backend_preconfigured(tls::pinned(certificates.clone())?);
+        }
+        let http = http
             .default_headers(headers)
             .connect_timeout(CONNECT_TIMEOUT)
             // A redirect or a proxy would show the key to somebody who was not named.

@@ -35,7 +35,7 @@ pub async fn migrate(session: &Session) -> Done {
         Place::Server { .. } => ask(session).await?,
         Place::Folder(path) => match session.take_folder(path).await? {
             // A server migrated it when it started.
-            Taken::Served { .. } => ask(session).await?,
+            Taken::Served(_) => ask(session).await?,
             Taken::Ours(folder) => {
                 let config = session.config(path, &[])?;
                 let store = Store::open(Options::new(config.database_url(path))).await?;

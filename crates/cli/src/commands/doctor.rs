@@ -46,7 +46,9 @@ fn place(client: &Client, session: &Session) -> Value {
         Client::Local(_) => good("place", &format!("{}, in this process", shown(session))),
         Client::Remote(remote) => match &remote.reached {
             Reached::Named => good("place", remote.url()),
-            Reached::Holding(folder) => good("place", &format!("{}, which holds {}", remote.url(), folder.display())),
+            Reached::Holding { folder, .. } => {
+                good("place", &format!("{}, which holds {}", remote.url(), folder.display()))
+            }
         },
     }
 }

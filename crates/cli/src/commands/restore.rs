@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use toolgate_contracts::{Clock, Rng};
-use toolgate_server::App;
+use toolgate_server::{App, Running};
 use toolgate_store::{MigrationState, Options, Scope, Store};
 
 use crate::code::code_tools;
@@ -25,7 +25,7 @@ pub async fn run(file: &Path, session: &Session) -> Done {
     let data = session.folder("restoring")?;
     let folder = match session.take_folder(data).await? {
         Taken::Ours(folder) => folder,
-        Taken::Served { url, .. } => {
+        Taken::Served(Running { url, .. }) => {
             return Err(Failure::failed(
                 format!("a server is using {}: {url}", data.display()),
                 "stop it first; nothing was changed",

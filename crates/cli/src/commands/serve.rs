@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use toolgate_contracts::Fault;
-use toolgate_server::{App, Ready};
+use toolgate_server::{App, Config, Ready};
 
 use super::register;
 use crate::args::Serve;
@@ -19,17 +19,26 @@ use crate::output::{Detail, Output, note};
 const EXAMPLES: &str = "examples/tools";
 
 pub async fn run(serve: Serve, session: &Session) -> Done {
-    let Serve { listen, database, public_url, examples } = serve;
+    let Serve { listen, database, redis, public_url, examples } = serve;
     let data = session.folder("serving")?;
-    let flags = [("listen", listen), ("database", database), ("public_url", public_url)];
+    let flags = [("listen", listen), ("database", database), ("redis", redis), ("public_url", public_url)];
     let flags: Vec<_> = flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let config = session.config(data, &flags)?;
-    log::of_server(&config)?;
+    let traces = log::of_server(&config)?;
+    let done = serve_with(config, examples, session).await;
+    if let Some(traces) = traces {
+        traces.end().await;
+    }
+    done
+}
+
+async fn serve_with(config: Config, examples: bool, session: &Session) -> Done {
+    let data = session.folder("serving")?;
     let mut folder = match session.take_folder(data).await? {
         Taken::Ours(folder) => folder,
-        Taken::Served { url, .. } => {
+        Taken::Served(running) => {
             return Err(Failure::failed(
-                format!("a server is using {} already: {url}", data.display()),
+                format!("a server is using {} already: {}", data.display(), running.url),
                 "use that one, stop it first, or choose another folder with --data",
             ));
         }

@@ -1,8 +1,12 @@
 //! Health, configuration, and what the operator does to the database.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,10 +14,13 @@ use toolgate_contracts::{Fault, Permission};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::doctor;
 use crate::extract::{Body, By};
 use crate::problem::Problem;
+use crate::proxies::{self, Peer};
+use crate::{auth, doctor, exposition};
 
+/// Whoever asks whether we are ready wants to know now.
+const READY_PATIENCE: Duration = Duration::from_secs(1);
 const RETENTION_DAYS_MAX: u32 = 36_500;
 
 /// The process is alive.
@@ -22,16 +29,46 @@ pub async fn healthz() -> &'static str {
     "ok"
 }
 
-/// The server can do its work: the database answers.
+/// The server can do its work: the database answers, and nobody has told it to end.
 #[utoipa::path(get, path = "/readyz", tag = "system", responses((status = 200), (status = 503)))]
 pub async fn readyz(State(app): State<App>) -> Response {
-    match app.store.ping().await {
-        Ok(()) => "ready".into_response(),
-        Err(error) => {
+    let unready = |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    if app.draining.load(Ordering::Relaxed) {
+        return unready("the server is ending");
+    }
+    match tokio::time::timeout(READY_PATIENCE, app.store.ping()).await {
+        Ok(Ok(())) => "ready".into_response(),
+        Ok(Err(error)) => {
             tracing::warn!("not ready: {error}");
-            (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer").into_response()
+            unready("the database does not answer")
+        }
+        Err(_) => {
+            tracing::warn!("not ready: the database does not answer in time");
+            unready("the database does not answer in time")
         }
     }
+}
+
+/// What is counted, for Prometheus. For clients on this machine, for callers with `audit.read`, or for everybody where
+/// `metrics_open` says so.
+#[utoipa::path(get, path = "/metrics", tag = "system", responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
+pub async fn metrics(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+    let (parts, _) = request.into_parts();
+    if app.config.get("metrics_open") != "true" && !is_of_this_machine(&parts) {
+        auth::caller_of(&app, &parts).await?.require(&Permission::AUDIT_READ)?;
+    }
+    Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], app.exposition.text()).into_response())
+}
+
+/// A proxy on this machine speaks for others, so what it passes on does not count, trusted or not.
+fn is_of_this_machine(request: &Parts) -> bool {
+    let peer = request.extensions.get::<Peer>();
+    let host = request.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = request.uri.authority().map_or(host, axum::http::uri::Authority::as_str);
+    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(host, |(name, _)| name);
+    peer.is_some_and(|Peer(peer)| peer.ip().to_canonical().is_loopback())
+        && matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+        && !proxies::is_forwarded(&request.headers)
 }
 
 /// Every setting, its value and where it came from; passwords replaced.

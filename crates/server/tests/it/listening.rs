@@ -38,7 +38,7 @@ async fn serve(limits: Limits) -> Served {
         .route("/large", get(|| async { vec![b'x'; 64 * 1024 * 1024] }))
         .route("/slow", get(|| async { tokio::time::sleep(Duration::from_millis(600)).await }));
     let (stop, stopped) = oneshot::channel();
-    let ended = tokio::spawn(listen(listener, router, limits, async {
+    let ended = tokio::spawn(listen(listener, router, limits, None, async {
         let _ = stopped.await;
     }));
     Served { address, stop, ended }
