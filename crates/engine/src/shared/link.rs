@@ -54,10 +54,10 @@ impl Link {
             client,
             line: line.clone(),
             warned: None,
+            told: false,
         };
-        match keeper.connect().await {
-            Ok(()) => {}
-            Err(error) => keeper.warn(&error),
+        if let Err(error) = keeper.connect().await {
+            keeper.warn(&error);
         }
         Ok(Self { line, _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.keep(losses))) })
     }
@@ -91,6 +91,8 @@ struct Keeper {
     address: String,
     line: Arc<Line>,
     warned: Option<Instant>,
+    /// Whether that was about the absence that lasts.
+    told: bool,
 }
 
 impl Keeper {
@@ -99,7 +101,7 @@ impl Keeper {
             while self.line.connection.load().is_none() {
                 sleep(Duration::from_millis(PAUSE_MS)).await;
                 match self.connect().await {
-                    Ok(()) => tracing::info!(address = self.address, "Redis is back"),
+                    Ok(()) => self.back(),
                     Err(error) => self.warn(&error),
                 }
             }
@@ -137,11 +139,18 @@ impl Keeper {
         let every = Duration::from_secs(WARN_EVERY_S);
         if self.warned.is_none_or(|warned| warned.elapsed() >= every) {
             self.warned = Some(Instant::now());
+            self.told = true;
             tracing::warn!(
                 address = self.address,
                 reason,
                 "Redis is away: this replica allows half of each rate limit and keeps no results until it is back"
             );
+        }
+    }
+
+    fn back(&mut self) {
+        if std::mem::take(&mut self.told) {
+            tracing::info!(address = self.address, "Redis is back");
         }
     }
 }
