@@ -85,6 +85,11 @@ impl Database {
     }
 }
 
+/// Runs SQL past the store on any database, as the owner of the tables.
+pub async fn execute_as_owner(url: &str, sql: &str) -> Result<(), Error> {
+    backend::execute_as_owner(url, sql).await
+}
+
 impl Drop for Database {
     fn drop(&mut self) {
         let Some(Administrator { url, database }) = self.dropped_by.take() else { return };

@@ -61,8 +61,7 @@ impl Store {
             JOIN audit_payloads p ON p.tenant_id = s.tenant_id AND p.leaf_id = s.leaf_id
             WHERE s.tenant_id = $1 AND s.leaf_index >= $2 AND s.leaf_index < $3 ORDER BY s.leaf_index";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![column(from)?.into(), column(to)?.into()]).await?;
-        let payload =
-            |row: &Row| Ok((number(row.get(0)?)?, Payload { salt: row.get(1)?, body: row.get(2)? }));
+        let payload = |row: &Row| Ok((number(row.get(0)?)?, Payload { salt: row.get(1)?, body: row.get(2)? }));
         rows.iter().map(payload).collect()
     }
 

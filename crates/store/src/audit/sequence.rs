@@ -71,18 +71,28 @@ impl Store {
             }
         };
         let rows = self.query(&Scope::Everyone("the sequencer serves all tenants"), sql, vec![]).await?;
-        let read = |row: &crate::Row| {
-            Ok(Unsettled { tenant: row.get(0)?, waiting: row.get(1)?, unsigned: row.get(2)? })
-        };
+        let read =
+            |row: &crate::Row| Ok(Unsettled { tenant: row.get(0)?, waiting: row.get(1)?, unsigned: row.get(2)? });
         rows.iter().map(read).collect()
     }
 
     pub async fn audit_progress(&self, tenant: TenantId) -> Result<Progress, Error> {
         let sql = "SELECT size, position FROM audit_progress WHERE tenant_id = $1";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![]).await?;
-        rows.first().map_or(Ok(Progress::default()), |row| {
-            Ok(Progress { size: number(row.get(0)?)?, position: row.get(1)? })
-        })
+        rows.first()
+            .map_or(Ok(Progress::default()), |row| Ok(Progress { size: number(row.get(0)?)?, position: row.get(1)? }))
+    }
+
+    /// The position of the newest leaf that is committed, whether it can have its index yet or not.
+    pub async fn audit_newest_position(&self, tenant: TenantId) -> Result<i64, Error> {
+        let sql = match self.kind() {
+            Kind::Sqlite => "SELECT rowid FROM audit_leaves WHERE tenant_id = $1 ORDER BY rowid DESC LIMIT 1",
+            Kind::Postgres => {
+                "SELECT position::text::bigint FROM audit_leaves WHERE tenant_id = $1 ORDER BY position DESC LIMIT 1"
+            }
+        };
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![]).await?;
+        rows.first().map_or(Ok(0), |row| row.get(0))
     }
 
     /// The leaves after `position`, at most a batch, and in PostgreSQL only whole transactions.

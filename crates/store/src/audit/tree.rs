@@ -41,7 +41,9 @@ impl Store {
             let tile = Tile { level, number: first / TILE_NODES };
             let nodes = match tiles.entry(tile) {
                 std::collections::hash_map::Entry::Occupied(read) => read.into_mut(),
-                std::collections::hash_map::Entry::Vacant(unread) => unread.insert(self.audit_tile(tenant, tile).await?),
+                std::collections::hash_map::Entry::Vacant(unread) => {
+                    unread.insert(self.audit_tile(tenant, tile).await?)
+                }
             };
             let begin = usize::try_from(first % TILE_NODES).unwrap_or(usize::MAX);
             if let Some(below) = nodes.get(begin..begin.saturating_add(1 << height)) {
