@@ -35,6 +35,19 @@ pub struct UsageSums {
     pub reported: Amount,
 }
 
+impl UsageSums {
+    pub fn add(&mut self, more: Self) {
+        let Self { calls, failed, cached, duration_ms, units, cost, reported } = more;
+        self.calls += calls;
+        self.failed += failed;
+        self.cached += cached;
+        self.duration_ms += duration_ms;
+        self.units += units;
+        self.cost = self.cost + cost;
+        self.reported = self.reported + reported;
+    }
+}
+
 /// What sums are made by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageBy {
@@ -83,7 +96,7 @@ fn told(leaf: Uuid, entry: &Json) -> Option<(CallId, Told)> {
             _ => return None,
         },
     };
-    let call = entry["object"].as_str().and_then(|object| object.parse().ok());
+    let call = [&entry["details"]["call"], &entry["object"]].into_iter().find_map(|id| id.as_str()?.parse().ok());
     Some((call.unwrap_or_else(|| CallId::from_uuid(leaf)), told))
 }
 
@@ -125,18 +138,19 @@ impl Used {
     }
 
     fn add_to(&self, sums: &mut UsageSums, told: Told) {
-        if told != Told::Settled {
-            sums.calls += 1;
-        }
-        if told == Told::Lost {
-            return;
-        }
-        sums.failed += i64::from(!self.completed);
-        sums.cached += i64::from(self.cached);
-        sums.duration_ms += self.duration_ms;
-        sums.units += self.units;
-        sums.cost = sums.cost + self.cost;
-        sums.reported = sums.reported + self.reported;
+        let calls = i64::from(told != Told::Settled);
+        sums.add(match told {
+            Told::Lost => UsageSums { calls, ..UsageSums::default() },
+            Told::Ended | Told::Settled => UsageSums {
+                calls,
+                failed: i64::from(!self.completed),
+                cached: i64::from(self.cached),
+                duration_ms: self.duration_ms,
+                units: self.units,
+                cost: self.cost,
+                reported: self.reported,
+            },
+        });
     }
 }
 

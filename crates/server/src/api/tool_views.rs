@@ -4,7 +4,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType, Visibility};
 use toolgate_contracts::{Caller, Digest, TenantId, Timestamp, ToolId};
+use toolgate_registry::classification;
 use toolgate_registry::snapshot::{ResolvedTool, Switch, Version};
+use toolgate_store::catalog::Classification;
 use utoipa::ToSchema;
 
 /// A row of a list.
@@ -119,6 +121,12 @@ const UNSET: &[(&str, &str)] = &[
     ("view", "null"),
 ];
 
+/// Whether the operator's word is about this version: a milder class is for the behaviour that was looked at.
+fn holds(tool: &ResolvedTool, said: &Classification) -> bool {
+    let published = &tool.version.published;
+    !classification::lapsed(said, &published.definition, published.behaviour_digest)
+}
+
 /// Everything about one tool: what was written, what holds, and what follows from it.
 pub fn whole(tool: &ResolvedTool, caller: &Caller) -> Value {
     let definition = &tool.definition;
@@ -152,6 +160,12 @@ pub fn whole(tool: &ResolvedTool, caller: &Caller) -> Value {
         "shared": tool.tool.tenant == TenantId::SYSTEM,
         "overridden": tool.overridden,
         "override": tool.overridden.then(|| tool.patch.as_ref()),
+        "classification": tool.tool.classification.as_deref().map(|said| json!({
+            "egress_class": said.egress_class, "changes_state": said.changes_state, "reason": said.reason,
+            "classified_by": said.classified_by, "classified_at": said.classified_at,
+            "declared": tool.version.published.definition.class(), "floor": definition.runner.class_floor(),
+            "holds": holds(tool, said),
+        })),
         "definition_digest": tool.definition_digest,
         "behaviour_digest": tool.behaviour_digest,
         "published_by": tool.version.published_by,

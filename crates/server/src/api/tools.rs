@@ -204,13 +204,24 @@ pub async fn show(
 ) -> Result<Json<Value>, Problem> {
     let tool = found(&app, &caller, &name, query.all)?;
     Ok(Json(match query.r#as {
-        None => whole(&tool, &caller),
+        None => with_stop(whole(&tool, &caller), &app, &caller, &tool)?,
         Some(form) => {
             let form: Form =
                 form.parse().map_err(|told: String| Fault::invalid(told, "choose one of those").at("/as"))?;
             rendered(&tool, form, &caller)
         }
     }))
+}
+
+/// Says why a tool does not run for now, though it is there.
+fn with_stop(mut shown: Value, app: &App, caller: &Caller, tool: &ResolvedTool) -> Result<Value, Fault> {
+    let snapshot = app.registry.snapshot();
+    let registry = snapshot.tenant(caller.tenant)?;
+    let today = app.registry.now().day();
+    if let Some(stop) = View::of(registry, caller, &today)?.stop(tool) {
+        shown["stopped"] = stop.to_string().into();
+    }
+    Ok(shown)
 }
 
 /// A rendering that is no JSON (the prompted form) travels as a string.

@@ -4,6 +4,7 @@
 
 mod access;
 mod agents;
+mod control;
 mod doors;
 mod isolation;
 mod listening;
