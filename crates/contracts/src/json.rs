@@ -60,6 +60,51 @@ pub fn check(value: &Value, bytes_max: usize) -> Result<Value, Error> {
     read(&text, bytes_max)
 }
 
+/// Brings a value that a program made, not a parser, under the same rules: numbers that every reader reads alike, one
+/// spelling of whole ones, bounded depth, no private keys. Its size is for the caller to bound.
+pub fn normalize(value: &mut Value) -> Result<(), Error> {
+    normalize_at(value, &mut Vec::new()).map_err(|(path, message)| Error { pointer: pointer(&path), message })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the range is checked first")]
+fn normalize_at(value: &mut Value, path: &mut Vec<String>) -> Result<(), (Vec<String>, String)> {
+    if path.len() > DEPTH_MAX {
+        return Err((path.clone(), format!("nested deeper than {DEPTH_MAX} levels")));
+    }
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_u64().map(|_| number.as_u64()).or_else(|| number.as_i64().map(|n| Some(n.unsigned_abs())));
+            let float = number.as_f64().unwrap_or(f64::INFINITY);
+            let beyond = whole.flatten().map_or(float.fract() == 0.0 && float.abs() > INTEGER_MAX as f64, |n| n > INTEGER_MAX);
+            if beyond || !float.is_finite() {
+                return Err((path.clone(), too_large(&number.to_string())));
+            }
+            if whole.is_none() && float.fract() == 0.0 {
+                *value = Value::Number((float as i64).into());
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                path.push(index.to_string());
+                normalize_at(item, path)?;
+                path.pop();
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                path.push(name.clone());
+                if name.starts_with(PRIVATE_PREFIX) {
+                    return Err((path.clone(), "a key of this name is not allowed".to_owned()));
+                }
+                normalize_at(member, path)?;
+                path.pop();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+    Ok(())
+}
+
 /// Turns a strictly read value into a type; the error names the field.
 pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(value).map_err(|error| {
@@ -331,5 +376,22 @@ mod tests {
         fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = read(&bytes, CALL_BYTES_MAX);
         }
+    }
+
+    #[test]
+    fn what_a_program_made_is_brought_under_the_same_rules() {
+        let mut value = json!({"a": [1.0, -0.0, 1.5, 9_007_199_254_740_991_i64], "b": null});
+        normalize(&mut value).unwrap();
+        assert_eq!(value.to_string(), r#"{"a":[1,0,1.5,9007199254740991],"b":null}"#);
+        for (mut value, pointer) in [
+            (json!({"a": {"b": [9_007_199_254_740_992_u64]}}), "/a/b/0"),
+            (json!([-9_007_199_254_740_993_i64]), "/0"),
+            (json!([1e300]), "/0"),
+            (json!({"$serde_json::private::Number": "1"}), "/$serde_json::private::Number"),
+        ] {
+            assert_eq!(normalize(&mut value).unwrap_err().pointer, pointer);
+        }
+        let mut deep = (0..70).fold(json!(1), |inner, _| json!([inner]));
+        assert!(normalize(&mut deep).is_err());
     }
 }

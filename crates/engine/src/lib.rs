@@ -1,10 +1,38 @@
 //! The one path. Everything that can start a tool calls [`Engine::submit`]; nothing else can, because a runner takes a
 //! [`Permit`] and only step 7 of the path makes one.
+//!
+//! Read [`submit`](Engine::submit) first, then `admit` (what is decided), `execute` (how it runs) and `record` (what is
+//! kept). Invariant: nobody is answered before what they are told is committed.
 
+pub mod admit;
+pub mod audit;
+mod blobs;
 pub mod call;
+mod constraint;
+pub mod control;
+mod engine;
+mod entry;
+mod execute;
+pub mod external;
+pub mod follow;
+pub mod metrics;
+mod output;
 pub mod permit;
+pub mod read;
+mod record;
+mod recovery;
+mod reserve;
 pub mod runner;
+pub mod runs;
+pub mod shared;
+mod submit;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod usage;
 
+pub use audit::Audit;
 pub use call::Call;
+pub use engine::{Engine, Parts, Signal};
+pub use metrics::Metrics;
 pub use permit::Permit;
 pub use runner::{Outcome, Runner, Runners};

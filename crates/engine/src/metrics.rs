@@ -250,7 +250,9 @@ mod tests {
             metrics.denied(&format!("reason_{number}"));
         }
         let text = shown(&registry);
-        assert!(text.contains("toolgate_calls_total{tool=\"other\",status=\"completed\",code=\"\",source=\"cli\"} 500"));
+        assert!(
+            text.contains("toolgate_calls_total{tool=\"other\",status=\"completed\",code=\"\",source=\"cli\"} 500")
+        );
         assert_eq!(text.matches("toolgate_call_seconds_count{").count(), TOOLS_MAX + 1);
         assert_eq!(text.matches("toolgate_denials_total{").count(), REASONS_MAX + 1);
     }

@@ -1,11 +1,11 @@
 //! What runs tools, wired once at the start: one runner for each `kind` of `contracts::Runner`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use toolgate_contracts::call::AttachmentKind;
 use toolgate_contracts::{Amount, Definition, ErrorCode, ToolError, ToolResult};
 
@@ -74,23 +74,56 @@ impl From<ToolError> for Outcome {
     }
 }
 
-/// Pieces of output that wait to be written. At the bound a runner waits.
-const PIECES_MAX: usize = 64;
+/// Output that waits to be written. At the bound a runner waits.
+const PENDING_BYTES_MAX: usize = 64 * 1024;
 
-/// Where a runner writes output as it comes. Nobody may be listening, and then it goes nowhere.
+/// Where a runner writes output as it comes. Where nobody listens it goes nowhere.
 #[derive(Clone, Debug, Default)]
-pub struct OutputSink(Option<mpsc::Sender<String>>);
+pub struct OutputSink(Option<Arc<Buffer>>);
+
+#[derive(Debug, Default)]
+struct Buffer {
+    pending: Mutex<String>,
+    arrived: Notify,
+    drained: Notify,
+}
 
 impl OutputSink {
-    pub fn channel() -> (Self, mpsc::Receiver<String>) {
-        let (sender, receiver) = mpsc::channel(PIECES_MAX);
-        (Self(Some(sender)), receiver)
+    pub fn buffered() -> Self {
+        Self(Some(Arc::default()))
     }
 
-    pub async fn append(&self, text: impl Into<String>) {
-        if let Some(sender) = &self.0 {
-            let _ = sender.send(text.into()).await;
+    /// Waits while too much is pending, so that a chatty tool cannot fill the memory.
+    pub async fn append(&self, text: impl AsRef<str>) {
+        let Some(buffer) = &self.0 else { return };
+        let text = text.as_ref();
+        loop {
+            let drained = buffer.drained.notified();
+            {
+                let mut pending = buffer.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                if pending.is_empty() || pending.len() + text.len() <= PENDING_BYTES_MAX {
+                    pending.push_str(text);
+                    break;
+                }
+            }
+            drained.await;
         }
+        buffer.arrived.notify_one();
+    }
+
+    /// Resolves when there is output to take.
+    pub(crate) async fn arrived(&self) {
+        match &self.0 {
+            Some(buffer) => buffer.arrived.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(crate) fn take(&self) -> String {
+        let Some(buffer) = &self.0 else { return String::new() };
+        let taken = std::mem::take(&mut *buffer.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        buffer.drained.notify_waiters();
+        taken
     }
 }
 

@@ -29,18 +29,27 @@ impl Salt {
         Digest::from_bytes(self.mac(payload).finalize().into_bytes().into())
     }
 
+    /// The same of a payload whose canonical text is at hand.
+    pub fn commit_canonical(&self, text: &str) -> Digest {
+        Digest::from_bytes(self.mac_of(text).finalize().into_bytes().into())
+    }
+
     /// Whether `commitment` was made of this payload. Takes the same time whatever the answer.
     pub fn opens(&self, commitment: &Digest, payload: &Json) -> bool {
         self.mac(payload).verify_slice(commitment.as_bytes()).is_ok()
     }
 
     fn mac(&self, payload: &Json) -> Hmac<Sha256> {
+        self.mac_of(&json::canonical(payload))
+    }
+
+    fn mac_of(&self, text: &str) -> Hmac<Sha256> {
         // HMAC fills a key shorter than a block with zeros; doing it here gives the constructor that cannot fail.
         let mut block = [0; BLOCK_BYTES];
         block[..self.0.len()].copy_from_slice(&self.0);
         let mut mac = Hmac::<Sha256>::new(&block.into());
         block.zeroize();
-        mac.update(json::canonical(payload).as_bytes());
+        mac.update(text.as_bytes());
         mac
     }
 }

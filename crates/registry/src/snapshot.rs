@@ -20,8 +20,10 @@ use toolgate_store::people::{Tenant, Workspace};
 use uuid::Uuid;
 
 use crate::classification;
+use crate::finding::Finding;
 use crate::patch::Patch;
 use crate::render::{self, Form, Rendered};
+use crate::schema::Validator;
 use crate::search::{Entry as SearchEntry, Index, Kind};
 use crate::tool_md::{self, Originals};
 
@@ -54,6 +56,9 @@ pub struct Version {
     pub created_at: Timestamp,
     /// Made when first asked for; a version never changes.
     renderings: [OnceLock<Rendered>; Form::ALL.len()],
+    /// Compiled when first called; an override never changes a schema.
+    input: OnceLock<Result<Validator, Finding>>,
+    output: OnceLock<Result<Validator, Finding>>,
 }
 
 /// A definition as its author published it.
@@ -65,6 +70,17 @@ pub struct Published {
 }
 
 impl Version {
+    /// What the tool's input is judged by.
+    pub fn input_validator(&self) -> Result<&Validator, &Finding> {
+        self.input.get_or_init(|| Validator::new(&self.definition.input_schema)).as_ref()
+    }
+
+    /// What its output is judged by, if it says so.
+    pub fn output_validator(&self) -> Option<Result<&Validator, &Finding>> {
+        let schema = self.definition.output_schema.as_ref()?;
+        Some(self.output.get_or_init(|| Validator::new(schema)).as_ref())
+    }
+
     fn build(row: catalog::Version, classification: Option<&Classification>) -> Self {
         let published = Published {
             definition: Arc::new(row.definition),
@@ -92,6 +108,8 @@ impl Version {
             published_by: row.published_by,
             created_at: row.created_at,
             renderings: std::array::from_fn(|_| OnceLock::new()),
+                input: OnceLock::new(),
+                output: OnceLock::new(),
         }
     }
 

@@ -11,7 +11,7 @@ mod tree;
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use toolgate_contracts::{Fault, LeafId, TenantId, Timestamp, json};
+use toolgate_contracts::{Digest, Fault, LeafId, TenantId, Timestamp, json};
 use toolgate_ledger::{Salt, leaf_hash};
 
 use crate::change::{Change, Expect};
@@ -50,14 +50,20 @@ impl Entry {
 impl Change {
     /// Adds the entry of what this change does.
     pub fn audit(&mut self, entry: &Entry) -> &mut Self {
-        let text = entry.text();
+        self.leaf(entry.id, entry.text(), entry.at);
+        self
+    }
+
+    /// Adds an entry by its canonical text, and tells the hash of its leaf.
+    pub fn leaf(&mut self, id: LeafId, text: String, at: Timestamp) -> Digest {
         let digest = leaf_hash(&text);
-        let too_large = Fault::internal(format!("audit entry of {} bytes for {}", text.len(), entry.action));
+        let lost = Fault::internal(format!("the audit entry {id} of {} bytes was not kept", text.len()));
         self.expecting(
-            Expect::Rows(1, too_large),
+            Expect::Rows(1, lost),
             "INSERT INTO audit_leaves (tenant_id, id, entry, digest, created_at) VALUES ($1, $2, $3, $4, $5)",
-            [entry.id.into(), text.into(), digest.into(), entry.at.into()],
-        )
+            [id.into(), text.into(), digest.into(), at.into()],
+        );
+        digest
     }
 
     /// Adds an entry that commits to a payload. The payload is kept beside the log, under `person` whose data it is, so

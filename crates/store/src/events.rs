@@ -132,8 +132,7 @@ impl Store {
             WHERE tenant_id = $1 AND run_id = $2
               AND (after_seq > $3 OR (after_seq = $3 AND (call_id > $4 OR (call_id = $4 AND part > $5))))
             ORDER BY after_seq, call_id, part LIMIT $6";
-        let parameters =
-            vec![run.into(), number(seq).into(), call.into(), number(part).into(), ROWS_MAX.into()];
+        let parameters = vec![run.into(), number(seq).into(), call.into(), number(part).into(), ROWS_MAX.into()];
         let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
         rows.iter().map(|row| output(run, row)).collect()
     }
@@ -172,6 +171,14 @@ impl Store {
             }
         }
         Ok(events)
+    }
+
+    /// The number of a run's last event.
+    pub async fn last_event(&self, tenant: TenantId, run: RunId) -> Result<u64, Error> {
+        let sql = "SELECT coalesce(max(last_seq), 0) FROM events WHERE tenant_id = $1 AND run_id = $2";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?;
+        let last: i64 = rows.first().map_or(Ok(0), |row| row.get(0))?;
+        Ok(u64::try_from(last).unwrap_or_default())
     }
 
     /// Where the tenant's events end now.

@@ -6,17 +6,15 @@
 
 pub mod audit;
 mod backend;
-pub mod calls;
-pub mod work;
-pub mod runs;
-pub mod events;
-pub mod budgets;
 pub mod blobs;
+pub mod budgets;
+pub mod calls;
 pub mod catalog;
 mod change;
 pub mod credentials;
 pub mod cursor;
 mod error;
+pub mod events;
 mod guard;
 pub mod leases;
 pub mod lock;
@@ -25,6 +23,7 @@ pub mod notes;
 pub mod people;
 pub mod retention;
 mod row;
+pub mod runs;
 mod scope;
 pub mod server_keys;
 mod sql;
@@ -34,6 +33,7 @@ pub mod testing;
 mod url;
 pub mod usage;
 mod value;
+pub mod work;
 
 pub use change::{Change, Durability, Expect, Outcome};
 pub use error::{Constraint, Error};

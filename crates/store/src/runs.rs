@@ -50,7 +50,8 @@ pub struct Step {
     pub created_at: Timestamp,
 }
 
-const COLUMNS: &str = "id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason, limits, labels,
+const COLUMNS: &str =
+    "id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason, limits, labels,
     calls_counted, created_at, updated_at";
 
 impl Change {
@@ -94,25 +95,28 @@ impl Change {
         )
     }
 
-    /// Counts `calls` against the run's limit and takes as many places, of which the first is returned. Without room,
-    /// or in a run that has ended or is frozen, nothing is taken and the caller gets `refused`.
-    pub fn count_calls(&mut self, run: RunId, calls: u32, max: u32, now: Timestamp, refused: Fault) -> &mut Self {
+    /// Takes `calls` places and counts as many, also those that a limit then refuses. Returned are the first place and
+    /// the new count; a run that has ended or is frozen is refused with `refused`.
+    pub fn count_calls(&mut self, run: RunId, calls: u32, now: Timestamp, refused: Fault) -> &mut Self {
         self.expecting(
             Expect::Rows(1, refused),
-            "UPDATE runs SET next_seq = next_seq + $3, calls_counted = calls_counted + $3, updated_at = $5
+            "UPDATE runs SET next_seq = next_seq + $3, calls_counted = calls_counted + $3, updated_at = $4,
+                state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
              WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
-                AND calls_counted + $3 <= $4
-             RETURNING next_seq - $3",
-            [run.into(), i64::from(calls).into(), i64::from(max).into(), now.into()],
+             RETURNING next_seq - $3, calls_counted",
+            [run.into(), i64::from(calls).into(), now.into()],
         )
     }
 
-    /// A caller chose the place: the next one that we give lies behind it.
-    pub fn skip_place(&mut self, run: RunId, seq: u32) -> &mut Self {
-        let values: [Value; 2] = [run.into(), i64::from(seq).into()];
-        self.then(
-            "UPDATE runs SET next_seq = CASE WHEN next_seq > $3 THEN next_seq ELSE $3 + 1 END WHERE tenant_id = $1 AND id = $2",
-            values,
+    /// The same for one call whose caller chose the place: the next one that is given lies behind it.
+    pub fn count_call_at(&mut self, run: RunId, seq: u32, now: Timestamp, refused: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, refused),
+            "UPDATE runs SET next_seq = CASE WHEN next_seq > $3 THEN next_seq ELSE $3 + 1 END, calls_counted = calls_counted + 1,
+                updated_at = $4, state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
+             RETURNING $3, calls_counted",
+            [run.into(), i64::from(seq).into(), now.into()],
         )
     }
 

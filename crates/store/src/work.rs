@@ -43,8 +43,7 @@ impl Change {
         expires_at: Timestamp,
         now: Timestamp,
     ) -> &mut Self {
-        let values: [Value; 5] =
-            [tool.into(), lease.into(), worker.to_string().into(), expires_at.into(), now.into()];
+        let values: [Value; 5] = [tool.into(), lease.into(), worker.to_string().into(), expires_at.into(), now.into()];
         self.then(
             "UPDATE work SET lease_id = $3, worker = $4, expires_at = $5
              WHERE tenant_id = $1 AND lease_id IS NULL AND call_id = (SELECT w.call_id FROM work w

@@ -9,6 +9,7 @@ use toolgate_contracts::{
 };
 
 use super::{ApprovalStatus, RequestKey, Status};
+use crate::change::{Change, Durability};
 use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store};
@@ -139,6 +140,25 @@ impl Store {
             ORDER BY c.id LIMIT 500";
         let rows = self.query(&Scope::Everyone("a dead replica's calls are anyone's"), sql, vec![now.into()]).await?;
         rows.iter().map(|row| Ok(Interrupted { tenant: row.get(0)?, id: row.get(1)? })).collect()
+    }
+
+    /// Nobody else uses this database: whoever said so before is gone.
+    pub async fn end_replicas(&self) -> Result<(), Error> {
+        let mut change = Change::new(TenantId::SYSTEM);
+        change.then("/* no tenant: replicas are processes */ DELETE FROM leases WHERE name LIKE 'replica:%'", []);
+        self.commit(change).await.map(drop)
+    }
+
+    /// Forgets the keys of requests whose day is over, of every tenant, a batch at a time.
+    pub async fn forget_requests(&self, now: Timestamp) -> Result<(), Error> {
+        let sql = "SELECT DISTINCT tenant_id FROM request_ids WHERE expires_at <= $1 LIMIT 100";
+        let rows = self.query(&Scope::Everyone("what has expired, whoever's"), sql, vec![now.into()]).await?;
+        for row in &rows {
+            let mut change = Change::new(row.get(0)?).durability(Durability::Process);
+            change.then("DELETE FROM request_ids WHERE tenant_id = $1 AND expires_at <= $2", [now.into()]);
+            self.commit(change).await?;
+        }
+        Ok(())
     }
 
     /// Of the calls that `holder` runs, those that somebody wants stopped.

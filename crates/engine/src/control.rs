@@ -1,0 +1,421 @@
+//! What others may do to a call that runs or ran: stop it, settle what nobody knows, report what they did themselves.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolgate_contracts::event::{EventType, NewEvent};
+use toolgate_contracts::{
+    Amount, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Permission, RunId, Status, TenantId, ToolError,
+    ToolResult, json as strict,
+};
+use toolgate_ledger::Salt;
+use toolgate_store::budgets::Held;
+use toolgate_store::calls::{CallRecord, Ending};
+use toolgate_store::events::Place;
+use toolgate_store::{Change, Error};
+use utoipa::ToSchema;
+
+use crate::engine::Engine;
+use crate::entry::{Details, Entry, commitment};
+use crate::execute::unknown;
+use crate::output;
+use crate::record::{Ended, attachments_text};
+use crate::runner::Done;
+
+/// What a worker reports of a call it carried out.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// `completed` or `failed`.
+    pub status: Status,
+    /// What the tool gave back; for more than one value use `result`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
+    #[serde(default)]
+    pub result: Option<ToolResult>,
+    #[serde(default)]
+    pub error: Option<ToolError>,
+    /// The worker's own figure: kept beside the declared one, which counts.
+    #[serde(default)]
+    pub cost: Option<Amount>,
+}
+
+/// What a person found out about a call whose outcome was unknown.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settlement {
+    /// `completed` or `failed`.
+    pub status: Status,
+    /// How they know.
+    pub reason: String,
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
+}
+
+/// The end of a call that another process wrote the beginning of.
+pub(crate) struct Late {
+    pub status: Status,
+    pub ended: Ended,
+    pub action: &'static str,
+    /// Who says so.
+    pub actor: String,
+}
+
+impl Engine {
+    /// Asks a call to stop. What has no effect stops at once; what has one is asked, and may still end by itself.
+    pub async fn cancel(&self, caller: &Caller, id: &str) -> Result<Envelope, Fault> {
+        let record = self.readable(caller, id).await?;
+        caller.require(&Permission::CALLS_CREATE)?;
+        let (tenant, id) = (caller.tenant, record.id);
+        if record.status.is_final() {
+            return Err(Fault::conflict(
+                format!("the call is {} already", record.status),
+                "there is nothing to cancel",
+            ));
+        }
+        let by = caller.principal.to_string();
+        let mut change = Change::new(tenant);
+        change.request_cancel(id, &by, self.clock.now());
+        self.store.commit(change).await?;
+        if let Some(running) = self.running().get(&id) {
+            running.cancel();
+        }
+        self.cancel_waiting(tenant, &record, &by).await?;
+        let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
+        self.when_ended(tenant, id, patience).await
+    }
+
+    /// A call that waits for a worker has not begun: it is simply taken back.
+    async fn cancel_waiting(&self, tenant: TenantId, record: &CallRecord, by: &str) -> Result<(), Fault> {
+        let taken = Fault::conflict("a worker has it", "wait for the worker");
+        let late = Late {
+            status: Status::Cancelled,
+            ended: Ended::refused(ToolError::because(
+                ErrorCode::PolicyDenied,
+                "cancelled",
+                "the call was cancelled before a worker took it; nothing was changed",
+            )),
+            action: "call.cancelled",
+            actor: by.to_owned(),
+        };
+        let withdraw = |change: &mut Change| {
+            change.withdraw_work(record.id, taken.clone());
+        };
+        match self.end_late(tenant, record, late, withdraw).await {
+            Ok(_) | Err(Error::Unmet(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Settles a call whose outcome was unknown, by the word of a person.
+    pub async fn settle(&self, caller: &Caller, id: &str, settlement: Settlement) -> Result<Envelope, Fault> {
+        caller.require(&Permission::CALLS_SETTLE)?;
+        let record = self.readable(caller, id).await?;
+        let Settlement { status, reason, mut output } = settlement;
+        if !matches!(status, Status::Completed | Status::Failed) {
+            return Err(
+                Fault::invalid(format!("`status` is {status}"), "settle as `completed` or `failed`").at("/status")
+            );
+        }
+        if reason.trim().is_empty() {
+            return Err(Fault::invalid("`reason` is empty", "say how you know").at("/reason"));
+        }
+        if let Some(output) = &mut output {
+            strict::normalize(output).map_err(Fault::from)?;
+        }
+        let error = (status == Status::Failed).then(|| {
+            ToolError::because(
+                ErrorCode::ProviderError,
+                "interrupted",
+                format!("it did not happen, by the word of {}: {reason}", caller.display_name),
+            )
+        });
+        let text = output.as_ref().map(strict::canonical);
+        let cost = if status == Status::Completed { record.cost_estimate } else { None };
+        let ended = Ended {
+            output,
+            output_text: text,
+            error,
+            cost,
+            attempts: record.attempts,
+            attested_by: Some(reason),
+            ..Ended::default()
+        };
+        let late = Late { status, ended, action: "call.settled", actor: caller.principal.to_string() };
+        self.settle_as(caller.tenant, &record, late).await
+    }
+
+    pub(crate) async fn settle_as(&self, tenant: TenantId, record: &CallRecord, late: Late) -> Result<Envelope, Fault> {
+        if record.status != Status::OutcomeUnknown {
+            return Err(Fault::conflict(
+                format!("the call is {}; only `outcome_unknown` is settled", record.status),
+                "read it again with `toolgate calls show`",
+            ));
+        }
+        self.end_late(tenant, record, late, |_| {}).await.map_err(Fault::from)
+    }
+
+    /// A worker reports. Once, by the same principal, while the lease holds.
+    pub async fn complete(&self, caller: &Caller, lease: LeaseId, report: Report) -> Result<Envelope, Fault> {
+        let lost = || {
+            Fault::conflict(
+                "the lease is not yours, has run out, or was completed already",
+                "lease work again; what was reported is in the log",
+            )
+        };
+        let found = self.store.leased(caller.tenant, lease, caller.principal).await?;
+        let record = match found {
+            Some(call) => self.store.call(caller.tenant, call).await?,
+            None => None,
+        };
+        let Some(record) = record else {
+            self.note_refused_report(caller, lease).await?;
+            return Err(lost());
+        };
+        let (status, mut ended) = self.judge_report(caller.tenant, &record, report).await?;
+        ended.attempts = 1;
+        ended.attested_by = Some(caller.principal.to_string());
+        let action = match status {
+            Status::Completed => "call.completed",
+            Status::Cancelled => "call.cancelled",
+            _ => "call.failed",
+        };
+        let late = Late { status, ended, action, actor: caller.principal.to_string() };
+        let now = self.clock.now();
+        let end_lease = |change: &mut Change| {
+            change.end_lease(lease, caller.principal, now, lost());
+        };
+        self.end_late(caller.tenant, &record, late, end_lease).await.map_err(Fault::from)
+    }
+
+    /// A report without a lease is refused, and that somebody tried is worth knowing.
+    async fn note_refused_report(&self, caller: &Caller, lease: LeaseId) -> Result<(), Fault> {
+        let mut change = Change::new(caller.tenant);
+        change.audit(&toolgate_store::audit::Entry {
+            id: Id::new(&self.clock, &self.rng),
+            at: self.clock.now(),
+            tenant: caller.tenant,
+            actor: caller.principal.to_string(),
+            action: "work.refused".to_owned(),
+            object: lease.to_string(),
+            details: serde_json::Map::new(),
+        });
+        self.store.commit(change).await?;
+        Ok(())
+    }
+
+    /// What a worker says is treated like what a runner gives: validated, redacted, capped.
+    async fn judge_report(
+        &self,
+        tenant: TenantId,
+        record: &CallRecord,
+        report: Report,
+    ) -> Result<(Status, Ended), Fault> {
+        let Report { status, output, result, error, cost } = report;
+        let redactor = self.redactor();
+        let (status, mut ended) = match status {
+            Status::Completed => {
+                if error.is_some() {
+                    let told = "`error` in a report of `completed`";
+                    return Err(Fault::invalid(told, "report `failed`, or leave `error` out").at("/error"));
+                }
+                let result = result.unwrap_or_else(|| ToolResult { structured: output, ..ToolResult::default() });
+                let snapshot = self.registry.snapshot();
+                let tool = snapshot.tenant(tenant)?.tool_by_id(record.tool);
+                let version = record.tool_version.parse().map_err(Fault::internal)?;
+                let version = tool.and_then(|tool| tool.tool.version(&version));
+                let (Some(tool), Some(version)) = (tool, version) else {
+                    return Err(Fault::conflict("the tool's version is gone", "settle the call by hand"));
+                };
+                let resolved = tool.at(version, None);
+                let shaped = output::shape(&resolved, Done { result, ..Done::default() }, &redactor, None);
+                let mut attachments = Vec::new();
+                for attachment in shaped.attachments {
+                    let actor = record.principal.to_string();
+                    attachments.push(self.blobs.keep(tenant, record.id, &actor, attachment).await?);
+                }
+                let happened = !record.effect_free || shaped.error.is_none();
+                let status = if happened { Status::Completed } else { Status::Failed };
+                let ended = Ended {
+                    output: shaped.output,
+                    output_text: shaped.text,
+                    error: shaped.error,
+                    truncated: shaped.truncated,
+                    attachments,
+                    cost: record.cost_estimate,
+                    ..Ended::default()
+                };
+                (status, ended)
+            }
+            Status::Failed => {
+                let error = error.unwrap_or_else(|| {
+                    ToolError::because(
+                        ErrorCode::ProviderError,
+                        "upstream_4xx",
+                        "the worker reported a failure without words",
+                    )
+                });
+                let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
+                (status, Ended::refused(output::redacted(error, &redactor)))
+            }
+            other => {
+                return Err(
+                    Fault::invalid(format!("`status` is {other}"), "report `completed` or `failed`").at("/status")
+                );
+            }
+        };
+        ended.reported_cost = cost;
+        Ok((status, ended))
+    }
+
+    /// Ends a call that this process did not begin, or no longer runs; `more` joins what else must hold in that commit.
+    pub(crate) async fn end_late(
+        &self,
+        tenant: TenantId,
+        record: &CallRecord,
+        late: Late,
+        more: impl FnOnce(&mut Change),
+    ) -> Result<Envelope, Error> {
+        let Late { status, ended, action, actor } = late;
+        let now = self.clock.now();
+        let mut change = Change::new(tenant);
+        more(&mut change);
+        let error_text = ended.error.as_ref().map(|error| serde_json::to_string(error).unwrap_or_default());
+        let taken = Fault::conflict("the call has ended already", "read it again with `toolgate calls show`");
+        if status == Status::OutcomeUnknown {
+            change.lose_call(record.id, error_text.clone().unwrap_or_default(), record.attempts.max(1), taken);
+        } else {
+            let ending = Ending {
+                output: ended.output_text.clone(),
+                error: error_text.clone(),
+                attachments: attachments_text(&ended.attachments),
+                cost: ended.cost.map(|cost| cost.to_string()),
+                reported_cost: ended.reported_cost.map(|cost| cost.to_string()),
+                usage: None,
+                attempts: ended.attempts,
+                cached: false,
+                truncated: ended.truncated,
+                at: Some(now),
+            };
+            change.finish_call(record.id, record.status, status, ending, taken);
+            let held: Vec<Held> =
+                record.reserved.clone().and_then(|held| serde_json::from_value(held).ok()).unwrap_or_default();
+            for held in &held {
+                change.settle(held, ended.cost.unwrap_or_default());
+            }
+        }
+        for (blob, _) in &ended.attachments {
+            change.insert_blob(blob);
+        }
+        let event = late_event(record, status, &ended, &actor, now);
+        let place = if record.in_run { Place::Counted } else { Place::At(self.next_seq(tenant, record.run).await?) };
+        change.append_events(record.run, place, Some(record.id), &[event], now);
+        self.late_leaf(&mut change, tenant, record, status, &ended, error_text.as_deref(), action, &actor);
+        self.store.commit(change).await?;
+        self.signal(tenant, record.run, Some(record.id));
+        self.metrics.call_finished(
+            &record.tool_name,
+            status,
+            ended.error.as_ref().map(|error| error.code),
+            record.source,
+            0.0,
+        );
+        self.answer(tenant, record.id).await.map_err(|fault| Error::Corrupt(fault.told().to_owned()))
+    }
+
+    /// Where the next event of a lone call's run goes. Its status arrow lets one writer through, so nobody else counts.
+    async fn next_seq(&self, tenant: TenantId, run: RunId) -> Result<u64, Error> {
+        Ok(self.store.last_event(tenant, run).await? + 1)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an entry says all of it")]
+    fn late_leaf(
+        &self,
+        change: &mut Change,
+        tenant: TenantId,
+        record: &CallRecord,
+        status: Status,
+        ended: &Ended,
+        error_text: Option<&str>,
+        action: &str,
+        actor: &str,
+    ) {
+        let now = self.clock.now();
+        // Who was unknown before has the call's own entry already.
+        let id = if record.status == Status::OutcomeUnknown {
+            Id::new(&self.clock, &self.rng)
+        } else {
+            LeafId::from(record.id)
+        };
+        let salt: [u8; 32] = record.salt.as_deref().and_then(|salt| salt.try_into().ok()).unwrap_or_default();
+        let salt = Salt::from_bytes(salt);
+        let input = record.input.as_ref().map(strict::canonical).unwrap_or_default();
+        let tool = format!("{}@{}", record.tool_name, record.tool_version);
+        let reason = ended.error.as_ref().map(ToolError::reason).filter(|reason| !reason.is_empty());
+        let entry = Entry {
+            action,
+            actor,
+            at: now,
+            details: Details {
+                agent: record.agent,
+                attested_by: ended.attested_by.as_deref(),
+                call: record.id,
+                definition: record.definition_digest,
+                error: error_text.map(|text| commitment(&salt, "error", text)),
+                error_code: ended.error.as_ref().map(|error| error.code),
+                input: commitment(&salt, "input", &input),
+                mode: record.mode,
+                output: ended.output_text.as_ref().map(|text| commitment(&salt, "output", text)),
+                reason,
+                revision: record.policy_revision,
+                run: record.run,
+                source: record.source,
+                status,
+                tool: &tool,
+            },
+            id,
+            object: &record.call_id,
+            tenant,
+            v: 1,
+        };
+        change.leaf(id, entry.text(), now);
+    }
+
+    /// Nobody will report any more: what had no effect failed, of the rest nobody knows.
+    pub(crate) fn lost(record: &CallRecord, code: ErrorCode, reason: &str, why: &str) -> Late {
+        if record.effect_free {
+            let error =
+                ToolError::because(code, reason, format!("{why}; nothing was changed, so it can be called again"));
+            let ended = Ended { cost: record.cost_estimate, attempts: record.attempts.max(1), ..Ended::refused(error) };
+            Late { status: Status::Failed, ended, action: "call.failed", actor: "system".to_owned() }
+        } else {
+            let ended = Ended { attempts: record.attempts.max(1), ..Ended::refused(unknown(why)) };
+            Late { status: Status::OutcomeUnknown, ended, action: "call.outcome_unknown", actor: "system".to_owned() }
+        }
+    }
+}
+
+fn late_event(
+    record: &CallRecord,
+    status: Status,
+    ended: &Ended,
+    actor: &str,
+    now: toolgate_contracts::Timestamp,
+) -> NewEvent {
+    let mut data = json!({"tool": record.tool_name, "status": status});
+    if let Some(error) = &ended.error {
+        data["code"] = json!(error.code);
+        data["reason"] = error.reason().into();
+    }
+    let event_type = match status {
+        Status::Completed => EventType::ToolCompleted,
+        Status::Cancelled => EventType::ToolCancelled,
+        _ => EventType::ToolFailed,
+    };
+    let data = match data {
+        Value::Object(members) => members,
+        _ => serde_json::Map::new(),
+    };
+    NewEvent { event_type, call_id: Some(record.id), at: now, actor: actor.to_owned(), data }
+}

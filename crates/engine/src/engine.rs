@@ -1,0 +1,145 @@
+//! The engine: what the path needs, opened once and shared by everyone who submits.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::{CallId, Clock, Fault, Id, Rng, RunId, TenantId};
+use toolgate_registry::commands::Registry;
+use toolgate_store::Store;
+use toolgate_vault::{Keyring, Purpose, Redactor, RunKey};
+
+use crate::audit::Audit;
+use crate::blobs::Blobs;
+use crate::metrics::Metrics;
+use crate::runner::Runners;
+use crate::shared::Shared;
+
+/// Signals that wait for a follower. One that falls behind looks at the database instead, so nothing is lost.
+const SIGNALS_MAX: usize = 1024;
+
+/// What an engine is made of.
+pub struct Parts {
+    pub store: Store,
+    pub registry: Arc<Registry>,
+    pub keyring: Keyring,
+    pub runners: Runners,
+    pub shared: Shared,
+    pub metrics: Arc<Metrics>,
+    pub clock: Clock,
+    pub rng: Rng,
+    /// Where large payloads are kept.
+    pub blobs: PathBuf,
+    pub audit: Audit,
+}
+
+/// Something new is committed about a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub call: Option<CallId>,
+}
+
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Inner>);
+
+/// Not reachable from outside: its fields are this crate's own.
+pub struct Inner {
+    pub(crate) store: Store,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) keyring: Keyring,
+    pub(crate) runners: Runners,
+    pub(crate) shared: Shared,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
+    pub(crate) rng: Rng,
+    pub(crate) blobs: Blobs,
+    pub(crate) audit: Audit,
+    /// Who we are among the replicas.
+    pub(crate) replica: String,
+    /// What runs here, and how to stop it.
+    running: Mutex<HashMap<CallId, CancellationToken>>,
+    /// How many calls of a tenant run here; kept only for tenants that limit it.
+    pub(crate) parallel: Mutex<HashMap<TenantId, u32>>,
+    signals: broadcast::Sender<Signal>,
+    /// Ends background work and refuses new calls.
+    pub(crate) stopping: CancellationToken,
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Engine {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { store, registry, keyring, runners, shared, metrics, clock, rng, blobs, audit } = parts;
+        let replica = Id::<()>::new(&clock, &rng).to_string();
+        Self(Arc::new(Inner {
+            store,
+            registry,
+            keyring,
+            runners,
+            shared,
+            metrics,
+            blobs: Blobs::new(blobs, clock.clone(), rng.clone()),
+            clock,
+            rng,
+            audit,
+            replica,
+            running: Mutex::default(),
+            parallel: Mutex::default(),
+            signals: broadcast::channel(SIGNALS_MAX).0,
+            stopping: CancellationToken::new(),
+        }))
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// Hears of everything that this replica commits.
+    pub fn signals(&self) -> broadcast::Receiver<Signal> {
+        self.0.signals.subscribe()
+    }
+
+    pub(crate) fn signal(&self, tenant: TenantId, run: RunId, call: Option<CallId>) {
+        self.0.audit.wake();
+        // Nobody may be listening.
+        let _ = self.0.signals.send(Signal { tenant, run, call });
+    }
+
+    pub(crate) fn running(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of the tenant's log, for receipts.
+    pub(crate) fn log_of(&self, tenant: TenantId) -> String {
+        self.0.audit.origin(tenant).map(|origin| origin.to_string()).unwrap_or_default()
+    }
+
+    pub fn audit(&self) -> &Audit {
+        &self.0.audit
+    }
+
+    /// The key from which the ids of a run's calls are made.
+    pub(crate) async fn run_key(&self, tenant: TenantId, run: RunId) -> Result<RunKey, Fault> {
+        let key = match self.0.keyring.loaded(Purpose::Tenant, Some(tenant)) {
+            Some(key) => key,
+            None => self.0.keyring.key(Purpose::Tenant, Some(tenant)).await?,
+        };
+        Ok(RunKey::derive(&key, run))
+    }
+
+    /// What must not leave with a call's output. Tools have no secrets yet, so there is nothing to look for.
+    #[expect(clippy::unused_self, reason = "the values are the call's own, resolved when it runs")]
+    pub(crate) fn redactor(&self) -> Redactor {
+        Redactor::none()
+    }
+}

@@ -1,0 +1,510 @@
+//! Step 8: a permitted call runs. Cache and single flight, attempts, the time it may take, output as it comes, and
+//! being told to stop.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+use toolgate_contracts::definition::{CachePolicy, CacheScope};
+use toolgate_contracts::{Amount, Digest, ErrorCode, Fault, Mode, Status, ToolError, json};
+
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::output::{self, Shaped};
+use crate::permit::Permit;
+use crate::record::{Ended, Prepared, Written};
+use crate::reserve::{Hold, hold_without_room};
+use crate::runner::{Done, NewAttachment, Outcome, Runner};
+use crate::shared::flight::Whose;
+use crate::shared::{CacheKey, CacheParts, Cached, KeptAttachment, Sharing};
+use toolgate_contracts::Envelope;
+use toolgate_store::{Change, Durability, Error};
+
+/// An effect-free call that ends within this and streams nothing costs one commit, at its end.
+const QUICK: Duration = Duration::from_millis(50);
+/// Output as it comes is written this often, or when there is this much of it.
+const PART_EVERY: Duration = Duration::from_millis(250);
+/// How long a runner with effects may take to stop by itself once it was asked to.
+const STOPPING_S: u64 = 5;
+const ATTEMPTS_MAX: u32 = 3;
+const BACKOFF_MS: u64 = 200;
+const BACKOFF_MS_MAX: u64 = 5_000;
+/// How long the end of a call that may have had an effect is tried to be written while the database is away.
+const FINISH_TRIES_MAX: u32 = 60;
+const FINISH_EVERY: Duration = Duration::from_secs(2);
+
+/// How the running of a call ended.
+struct Ran {
+    outcome: Outcome,
+    attempts: u32,
+    cached: bool,
+}
+
+enum Stop {
+    TimedOut,
+    Cancelled,
+}
+
+impl Engine {
+    /// Runs a call to its end and records it. Whoever asked may have gone away: it is finished all the same.
+    pub(crate) async fn drive(&self, mut prepared: Prepared) -> Result<Envelope, Fault> {
+        if prepared.call.mode == Mode::DryRun {
+            return self.plan(prepared).await;
+        }
+        let mut written = Written::Nothing;
+        if prepared.needs_row_first() {
+            match self.begin(&mut prepared, Some(&self.replica)).await {
+                Ok(()) => written = Written::Begun,
+                Err(error) => return self.could_not_begin(prepared, error).await,
+            }
+        }
+        let call = Arc::clone(&prepared.call);
+        let _running = self.metrics.call_started();
+        let mut listed = Listed::none(self);
+        if written == Written::Begun {
+            listed = Listed::new(self, &call);
+        }
+        let deadline = Instant::now() + call.timeout;
+        let mut run = pin!(self.execute(&call));
+        let mut done = poll_once(run.as_mut()).await;
+        if done.is_none() && written == Written::Nothing {
+            done = tokio::select! {
+                ran = run.as_mut() => Some(ran),
+                () = sleep(QUICK.min(call.timeout)) => None,
+                () = call.output.arrived() => None,
+            };
+            if done.is_none() {
+                match self.begin(&mut prepared, Some(&self.replica)).await {
+                    Ok(()) => written = Written::Begun,
+                    Err(error) => return self.could_not_begin(prepared, error).await,
+                }
+                listed = Listed::new(self, &call);
+            }
+        }
+        let ran = match done {
+            Some(ran) => Ok(ran),
+            None => self.attend(&prepared, run.as_mut(), deadline).await,
+        };
+        drop(listed);
+        let (status, ended) = match ran {
+            Ok(Ran { outcome: Outcome::HandedOver, .. }) => {
+                return self.answer(call.tenant, call.id).await;
+            }
+            Ok(ran) => self.conclude(&prepared, ran).await?,
+            Err(stop) => stopped(&prepared, &stop),
+        };
+        self.finish_for_certain(&prepared, written, status, ended).await
+    }
+
+    /// Waits for a call that takes its time: writes its output as it comes, and ends it when its time is over or
+    /// somebody says so.
+    async fn attend(
+        &self,
+        prepared: &Prepared,
+        mut run: Pin<&mut impl Future<Output = Ran>>,
+        deadline: Instant,
+    ) -> Result<Ran, Stop> {
+        let call = &prepared.call;
+        let mut parts = Parts::default();
+        let mut writing = tokio::time::interval(PART_EVERY);
+        writing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let stop = loop {
+            tokio::select! {
+                ran = run.as_mut() => {
+                    self.write_part(prepared, &mut parts).await;
+                    return Ok(ran);
+                }
+                () = sleep_until(deadline) => break Stop::TimedOut,
+                () = call.cancel.cancelled() => break Stop::Cancelled,
+                _ = writing.tick() => self.write_part(prepared, &mut parts).await,
+            }
+        };
+        call.cancel.cancel();
+        if call.is_effect_free() {
+            return Err(stop);
+        }
+        // It may be in the middle of its effect: it is told, and then has a moment to say how far it came.
+        match tokio::time::timeout(Duration::from_secs(STOPPING_S), run.as_mut()).await {
+            Ok(ran) => Ok(ran),
+            Err(_) => Err(stop),
+        }
+    }
+
+    async fn write_part(&self, prepared: &Prepared, parts: &mut Parts) {
+        let call = &prepared.call;
+        let text = call.output.take();
+        if text.is_empty() {
+            return;
+        }
+        let text = self.redactor().redact_text(&text).into_owned();
+        let after = match (parts.after, prepared.root_run) {
+            (Some(after), _) => after,
+            (None, None) => 1,
+            (None, Some(_)) => self.store.last_event(call.tenant, call.run).await.unwrap_or(0),
+        };
+        parts.after = Some(after);
+        parts.number += 1;
+        let mut change = Change::new(call.tenant).durability(Durability::Process);
+        change.append_part(call.run, after, call.id, parts.number, &text, self.clock.now());
+        match self.store.commit(change).await {
+            Ok(_) => self.signal(call.tenant, call.run, Some(call.id)),
+            Err(error) => tracing::warn!(call = %call.id, "output as it came is not kept: {error}"),
+        }
+    }
+
+    /// Cache, single flight, attempts.
+    async fn execute(&self, call: &Arc<Call>) -> Ran {
+        let runner = match self.runners.get(&call.tool.definition) {
+            Ok(runner) => Arc::clone(runner),
+            Err(error) => return Ran { outcome: error.into(), attempts: 0, cached: false },
+        };
+        let Some((key, kept)) = self.cache_key(call) else {
+            let (outcome, attempts) = self.attempts(&*runner, call).await;
+            return Ran { outcome, attempts, cached: false };
+        };
+        if let Some(cached) = self.shared.results.get(&key, self.clock.now()).await {
+            self.metrics.cache(true);
+            return Ran { outcome: from_cache(cached), attempts: 0, cached: true };
+        }
+        self.metrics.cache(false);
+        let attempts = std::sync::atomic::AtomicU32::new(0);
+        let lead = || async {
+            let (outcome, tried) = self.attempts(&*runner, call).await;
+            attempts.store(tried, std::sync::atomic::Ordering::Relaxed);
+            match outcome {
+                Outcome::Done(done) => {
+                    let cached = self.to_cache(call, done);
+                    if !cached.result.is_error {
+                        self.shared.results.put(&key, cached.clone(), kept).await;
+                    }
+                    Ok(Arc::new(cached))
+                }
+                Outcome::Failed(error) => Err(error),
+                Outcome::Unknown(why) => Err(ToolError::because(ErrorCode::ProviderError, "interrupted", why)),
+                Outcome::HandedOver => Err(ToolError::because(
+                    ErrorCode::ValidationError,
+                    "mode",
+                    "a tool that others run cannot be cached; set `cache: none`",
+                )),
+            }
+        };
+        let (answer, whose) = self.shared.flights.share(key, lead).await;
+        let outcome = match answer {
+            Ok(cached) => from_cache(Arc::unwrap_or_clone(cached)),
+            Err(error) => Outcome::Failed(error),
+        };
+        let cached = whose == Whose::Anothers && matches!(outcome, Outcome::Done(_));
+        Ran { outcome, attempts: attempts.into_inner(), cached }
+    }
+
+    /// Tries, and where nothing can have happened tries again what failed in passing. All attempts share the `call_id`.
+    async fn attempts(&self, runner: &dyn Runner, call: &Arc<Call>) -> (Outcome, u32) {
+        let mut attempt = 1;
+        loop {
+            let Some(permit) = Permit::issue(Arc::clone(call), attempt) else {
+                let error =
+                    ToolError::because(ErrorCode::ProviderError, "interrupted", "a call with effects runs once");
+                return (error.into(), attempt - 1);
+            };
+            let outcome = runner.run(permit).await;
+            let again = match &outcome {
+                Outcome::Failed(error) if attempt < ATTEMPTS_MAX && call.is_effect_free() => pause(error, attempt),
+                _ => None,
+            };
+            let Some(pause) = again.filter(|pause| *pause < call.timeout) else { return (outcome, attempt) };
+            let jitter: [u8; 1] = self.rng.bytes();
+            sleep(pause + Duration::from_millis(u64::from(jitter[0]) / 4)).await;
+            attempt += 1;
+        }
+    }
+
+    /// `None` for what is not cached. A cached answer is for the same tool, input, tenant, rights and, unless the tool
+    /// says otherwise, the same principal.
+    fn cache_key(&self, call: &Call) -> Option<(CacheKey, Option<Duration>)> {
+        let definition = &call.tool.definition;
+        let kept = match definition.cache_policy() {
+            CachePolicy::None => return None,
+            CachePolicy::Ttl => Some(Duration::from_secs(definition.cache_ttl_s.unwrap_or(60))),
+            CachePolicy::Forever => None,
+        };
+        let sharing = match definition.cache_scope.unwrap_or(CacheScope::Principal) {
+            CacheScope::Principal => Sharing::Principal { principal: call.principal, agent: call.agent },
+            CacheScope::Workspace => Sharing::Workspace(self.workspace_of(call)?),
+            CacheScope::Tenant => Sharing::Tenant,
+        };
+        let parts = CacheParts {
+            tool: &call.tool.tool.name,
+            version: &call.tool.version.version,
+            behaviour: call.tool.behaviour_digest,
+            input: json::digest(&call.input),
+            tenant: call.tenant,
+            secrets: &[],
+            sharing,
+            rights: call.rights,
+        };
+        Some((CacheKey::of(&parts), kept))
+    }
+
+    fn workspace_of(&self, call: &Call) -> Option<toolgate_contracts::WorkspaceId> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(call.tenant).ok()?;
+        registry.agents.get(&call.agent?).map(|agent| agent.workspace)
+    }
+
+    fn to_cache(&self, call: &Call, done: Done) -> Cached {
+        let attachments = done
+            .attachments
+            .into_iter()
+            .map(|NewAttachment { kind, content_type, bytes }| KeptAttachment { kind, content_type, bytes })
+            .collect();
+        let labels = call.tool.definition.labels.as_ref().map(|rules| rules.adds.clone()).unwrap_or_default();
+        Cached { result: done.result, labels, stored_at: self.clock.now(), attachments }
+    }
+
+    /// From what a runner gave to what is kept.
+    async fn conclude(&self, prepared: &Prepared, ran: Ran) -> Result<(Status, Ended), Fault> {
+        let Ran { outcome, attempts, cached } = ran;
+        let redactor = self.redactor();
+        let call = &prepared.call;
+        let (status, mut ended) = match outcome {
+            Outcome::Done(done) => {
+                let cost = cost_of(prepared, &done, cached);
+                let units = done.units;
+                let limit = self.output_limit(prepared);
+                let shaped = output::shape(&call.tool, done, &redactor, limit);
+                let (status, mut ended) = self.keep(prepared, shaped).await?;
+                ended.cost = cost;
+                ended.units = units;
+                (status, ended)
+            }
+            Outcome::Failed(error) => {
+                let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
+                let spent = prepared.estimate.filter(|_| attempts > 0);
+                let error = output::redacted(error, &redactor);
+                (status, Ended { cost: spent, ..Ended::refused(error) })
+            }
+            Outcome::Unknown(why) if call.is_effect_free() => {
+                let error = ToolError::because(ErrorCode::ProviderError, "interrupted", why);
+                (Status::Failed, Ended::refused(output::redacted(error, &redactor)))
+            }
+            Outcome::Unknown(why) => (Status::OutcomeUnknown, Ended::refused(unknown(&redactor.redact_text(&why)))),
+            Outcome::HandedOver => (Status::Failed, Ended::default()),
+        };
+        ended.attempts = attempts;
+        ended.cached = cached;
+        Ok((status, ended))
+    }
+
+    fn output_limit(&self, prepared: &Prepared) -> Option<u64> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(prepared.call.tenant).ok()?;
+        registry.agents.get(&prepared.call.agent?)?.spec.limits.max_output_bytes
+    }
+
+    /// Writes the attachments of a result. What the tool did is done: an output that does not match the schema fails a
+    /// call without effects, and leaves one with effects completed, so that nobody repeats it.
+    pub(crate) async fn keep(&self, prepared: &Prepared, shaped: Shaped) -> Result<(Status, Ended), Fault> {
+        let Shaped { output, text, error, truncated, attachments } = shaped;
+        let call = &prepared.call;
+        let mut kept = Vec::with_capacity(attachments.len());
+        for attachment in attachments {
+            let actor = call.principal.to_string();
+            kept.push(self.blobs.keep(call.tenant, call.id, &actor, attachment).await?);
+        }
+        let happened = error.as_ref().is_some_and(|error| error.reason() == "output_schema") && !call.is_effect_free();
+        let status = if error.is_none() || happened { Status::Completed } else { Status::Failed };
+        Ok((status, Ended { output, output_text: text, error, truncated, attachments: kept, ..Ended::default() }))
+    }
+
+    /// What would happen, without it happening.
+    async fn plan(&self, prepared: Prepared) -> Result<Envelope, Fault> {
+        let call = &prepared.call;
+        let planned = match self.runners.get(&call.tool.definition) {
+            Ok(runner) => tokio::time::timeout(call.timeout, runner.plan(call)).await.unwrap_or_else(|_| {
+                Err(ToolError::because(ErrorCode::Timeout, "timeout", "planning took longer than the tool's timeout"))
+            }),
+            Err(error) => Err(error),
+        };
+        let redactor = self.redactor();
+        let (status, ended) = match planned {
+            Ok(plan) => {
+                let plan = redactor.redact_json(plan);
+                let text = json::canonical(&plan);
+                (Status::Completed, Ended { output: Some(plan), output_text: Some(text), ..Ended::default() })
+            }
+            Err(error) => (Status::Failed, Ended::refused(output::redacted(error, &redactor))),
+        };
+        Ok(self.finish(&prepared, Written::Nothing, status, ended).await?)
+    }
+
+    /// A call whose first row was refused did not run.
+    pub(crate) async fn could_not_begin(&self, mut prepared: Prepared, error: Error) -> Result<Envelope, Fault> {
+        if let Some(hold) = hold_without_room(&error).and_then(|index| prepared.holds.get(index).cloned()) {
+            let told = self.budget_error(prepared.call.tenant, &hold).await?;
+            return self.refuse_for_limit(prepared, &hold, told).await;
+        }
+        if let Some(answer) = self.taken(&prepared, &error).await? {
+            return Ok(answer);
+        }
+        prepared.holds.clear();
+        Err(error.into())
+    }
+
+    async fn refuse_for_limit(&self, prepared: Prepared, hold: &Hold, told: ToolError) -> Result<Envelope, Fault> {
+        let mut prepared = Prepared { holds: Vec::new(), ..prepared };
+        prepared.decision.verdict = crate::admit::Verdict::Deny;
+        prepared.decision.refused_at = Some(crate::admit::Step::Reserve);
+        prepared.decision.limits.push(hold.what.clone());
+        prepared.decision.intent = None;
+        Ok(self.finish(&prepared, Written::Nothing, Status::Failed, Ended::refused(told)).await?)
+    }
+
+    /// What may have had an effect is not given up on because the database is away for a moment: what happened is
+    /// known only here.
+    async fn finish_for_certain(
+        &self,
+        prepared: &Prepared,
+        written: Written,
+        status: Status,
+        ended: Ended,
+    ) -> Result<Envelope, Fault> {
+        let ended = Arc::new(ended);
+        for _ in 0..FINISH_TRIES_MAX {
+            let copy = Ended {
+                output: ended.output.clone(),
+                output_text: ended.output_text.clone(),
+                error: ended.error.clone(),
+                attachments: ended.attachments.clone(),
+                attested_by: ended.attested_by.clone(),
+                ..*ended
+            };
+            let error = match self.finish(prepared, written, status, copy).await {
+                Ok(envelope) => return Ok(envelope),
+                Err(error) => error,
+            };
+            if let Some(answer) = self.taken(prepared, &error).await? {
+                return Ok(answer);
+            }
+            let passing =
+                matches!(error, Error::Unavailable(_) | Error::Unconfirmed(_) | Error::Full | Error::ReadOnly);
+            if written == Written::Nothing || !passing || self.stopping.is_cancelled() {
+                return Err(error.into());
+            }
+            tracing::error!(call = %prepared.call.id, "the end of a call is not written yet: {error}");
+            sleep(FINISH_EVERY).await;
+        }
+        Err(Fault::internal(format!("the end of call {} could not be written", prepared.call.id)))
+    }
+}
+
+#[derive(Default)]
+struct Parts {
+    /// The event after which the parts stand.
+    after: Option<u64>,
+    number: u64,
+}
+
+/// Keeps a call among those that can be told to stop.
+struct Listed<'a>(&'a Engine, Option<toolgate_contracts::CallId>);
+
+impl<'a> Listed<'a> {
+    fn none(engine: &'a Engine) -> Self {
+        Self(engine, None)
+    }
+
+    fn new(engine: &'a Engine, call: &Call) -> Self {
+        engine.running().insert(call.id, call.cancel.clone());
+        Self(engine, Some(call.id))
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.1 {
+            self.0.running().remove(&id);
+        }
+    }
+}
+
+/// A tool that needs to wait for nothing is done now, and then no timer was needed either.
+async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+fn from_cache(cached: Cached) -> Outcome {
+    let attachments = cached
+        .attachments
+        .into_iter()
+        .map(|KeptAttachment { kind, content_type, bytes }| NewAttachment { kind, content_type, bytes })
+        .collect();
+    Outcome::Done(Done { result: cached.result, attachments, cost: None, units: None })
+}
+
+/// How long to wait before trying again what may go better then; `None` for what will not.
+fn pause(error: &ToolError, attempt: u32) -> Option<Duration> {
+    let passing = match error.code {
+        ErrorCode::NetworkError => true,
+        ErrorCode::RateLimit => error.reason() == "upstream",
+        ErrorCode::ProviderError => matches!(error.reason(), "upstream_5xx" | "interrupted"),
+        _ => false,
+    };
+    let backoff = (BACKOFF_MS << (attempt - 1)).min(BACKOFF_MS_MAX);
+    let wanted = error.retry_after_s.map_or(backoff, |seconds| seconds.saturating_mul(1000));
+    passing.then(|| Duration::from_millis(wanted))
+}
+
+/// The measured price, else the declared one; what came from the cache cost nothing.
+fn cost_of(prepared: &Prepared, done: &Done, cached: bool) -> Option<Amount> {
+    if cached {
+        return prepared.estimate.map(|_| Amount::ZERO);
+    }
+    let declared = prepared.call.tool.definition.cost.as_ref();
+    done.cost.or_else(|| {
+        let cost = declared?;
+        let per_unit = cost.per_unit.unwrap_or_default().times(done.units.unwrap_or(0));
+        Some(cost.per_call.unwrap_or_default() + per_unit)
+    })
+}
+
+fn stopped(prepared: &Prepared, stop: &Stop) -> (Status, Ended) {
+    let call = &prepared.call;
+    let ms = call.timeout.as_millis();
+    let why = match stop {
+        Stop::TimedOut => format!("it did not end within {ms} ms"),
+        Stop::Cancelled => "it was cancelled while it ran".to_owned(),
+    };
+    let (status, error) = match stop {
+        _ if !call.is_effect_free() => (Status::OutcomeUnknown, unknown(&why)),
+        Stop::TimedOut => {
+            let message = format!("`{}` did not end within {ms} ms; nothing was changed", call.tool.name);
+            let error = ToolError::because(ErrorCode::Timeout, "timeout", message);
+            (Status::Failed, error.with("timeout_ms", u64::try_from(ms).unwrap_or(u64::MAX)))
+        }
+        Stop::Cancelled => {
+            let message = "the call was cancelled; nothing was changed";
+            (Status::Cancelled, ToolError::because(ErrorCode::PolicyDenied, "cancelled", message))
+        }
+    };
+    (status, Ended { attempts: 1, ..Ended::refused(error) })
+}
+
+/// Nobody knows whether it happened.
+pub(crate) fn unknown(why: &str) -> ToolError {
+    let message = format!(
+        "it is not known whether this happened: {why}; find out, then settle it with `toolgate calls settle`; do not repeat it unseen"
+    );
+    ToolError::because(ErrorCode::ProviderError, "outcome_unknown", message)
+}
+
+pub(crate) fn rights_of(caller: &toolgate_contracts::Caller) -> Digest {
+    let mut words: Vec<&str> = caller.permissions.iter().map(toolgate_contracts::Permission::as_str).collect();
+    words.sort_unstable();
+    Digest::of(words.join(" ").as_bytes())
+}

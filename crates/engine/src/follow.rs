@@ -1,0 +1,115 @@
+//! Following a run, or a whole tenant, live: what is there is read page by page, and then what comes.
+//!
+//! Invariant: nothing is kept for a reader who does not read. A follower asks for the next page when its reader took
+//! the last one, so a slow reader holds a cursor and no memory.
+
+use std::time::Duration;
+
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use toolgate_contracts::event::Event;
+use toolgate_contracts::{CallId, Fault, RunId, TenantId};
+use toolgate_store::events::Position;
+
+use crate::engine::{Engine, Signal};
+
+/// How long a follower goes without looking, for what other replicas commit.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Follows one run.
+pub struct RunFollower {
+    engine: Engine,
+    tenant: TenantId,
+    run: RunId,
+    after: u64,
+    part: (u64, Option<CallId>, u64),
+    signals: Receiver<Signal>,
+}
+
+/// Follows everything in a tenant.
+pub struct TenantFollower {
+    engine: Engine,
+    tenant: TenantId,
+    after: Position,
+    signals: Receiver<Signal>,
+}
+
+impl Engine {
+    /// From the event behind `after` on; 0 is from the beginning.
+    pub fn follow_run(&self, tenant: TenantId, run: RunId, after: u64) -> RunFollower {
+        let part = (after, None, 0);
+        RunFollower { engine: self.clone(), tenant, run, after, part, signals: self.signals() }
+    }
+
+    /// From `after` on; without it, from now on.
+    pub async fn follow_tenant(&self, tenant: TenantId, after: Option<Position>) -> Result<TenantFollower, Fault> {
+        let signals = self.signals();
+        let after = match after {
+            Some(after) => after,
+            None => self.store().last_position(tenant).await?,
+        };
+        Ok(TenantFollower { engine: self.clone(), tenant, after, signals })
+    }
+
+    /// One page of a run's events behind `after`, with the parts of output that stand among them.
+    pub async fn events(&self, tenant: TenantId, run: RunId, after: u64) -> Result<Vec<Event>, Fault> {
+        let mut follower = self.follow_run(tenant, run, after);
+        follower.page().await
+    }
+}
+
+impl RunFollower {
+    /// What is there now and was not given yet. Empty: nothing for the moment.
+    pub async fn page(&mut self) -> Result<Vec<Event>, Fault> {
+        let store = self.engine.store();
+        let mut page = store.events(self.tenant, self.run, self.after).await?;
+        if let Some(last) = page.iter().filter_map(|event| event.seq).max() {
+            self.after = last;
+        }
+        let parts = store.parts(self.tenant, self.run, self.part).await?;
+        // A part stands behind an event; it is given when that event was.
+        let due = parts.into_iter().take_while(|part| part.after_seq.is_some_and(|after| after <= self.after));
+        for part in due {
+            self.part = (part.after_seq.unwrap_or(0), part.call_id, part.part.unwrap_or(0));
+            let at = page.iter().position(|event| event.seq > part.after_seq && event.seq.is_some());
+            page.insert(at.unwrap_or(page.len()), part);
+        }
+        Ok(page)
+    }
+
+    /// The next page, when there is one.
+    pub async fn next(&mut self) -> Result<Vec<Event>, Fault> {
+        loop {
+            let page = self.page().await?;
+            if !page.is_empty() {
+                return Ok(page);
+            }
+            wait(&mut self.signals, |signal| signal.tenant == self.tenant && signal.run == self.run).await;
+        }
+    }
+}
+
+impl TenantFollower {
+    /// The next page with the place of each event, when there is one.
+    pub async fn next(&mut self) -> Result<Vec<(Position, Event)>, Fault> {
+        loop {
+            let page = self.engine.store().tenant_events(self.tenant, self.after).await?;
+            if let Some((last, _)) = page.last() {
+                self.after = *last;
+                return Ok(page);
+            }
+            wait(&mut self.signals, |signal| signal.tenant == self.tenant).await;
+        }
+    }
+}
+
+/// Until something was committed here that matters, or it is time to look for what others committed.
+async fn wait(signals: &mut Receiver<Signal>, matters: impl Fn(&Signal) -> bool) {
+    let until = tokio::time::Instant::now() + LOOK_EVERY;
+    loop {
+        match tokio::time::timeout_at(until, signals.recv()).await {
+            Ok(Ok(signal)) if !matters(&signal) => {}
+            Ok(Err(RecvError::Closed)) => tokio::time::sleep_until(until).await,
+            Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Calls as they are read: who may, and the envelope of what the record holds.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+use toolgate_contracts::call::Receipt;
+use toolgate_contracts::{
+    AgentId, BlobId, CallId, Caller, Envelope, Fault, LeafId, Page, Permission, Principal, StepId, TenantId, Timestamp,
+    ToolId,
+};
+use toolgate_store::calls::{CallFilter, CallRecord, CallSummary, Sight};
+use utoipa::ToSchema;
+
+use crate::engine::Engine;
+
+/// How long a waiter goes without looking, for calls that end on another replica.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A call with everything its reader may know: the envelope, and how it came to it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CallDetails {
+    #[serde(flatten)]
+    pub envelope: Envelope,
+    pub root_run_id: toolgate_contracts::RunId,
+    pub step_id: Option<StepId>,
+    pub step_title: Option<String>,
+    pub seq: u32,
+    pub tool_id: ToolId,
+    pub tool_title: String,
+    pub egress_class: String,
+    pub agent_id: Option<AgentId>,
+    pub agent_name: Option<String>,
+    #[schema(value_type = String)]
+    pub principal: Principal,
+    pub source: String,
+    pub mode: String,
+    pub approval_status: String,
+    pub approval_required: bool,
+    pub approval_decided_by: Option<String>,
+    pub approval_reason: Option<String>,
+    /// What each step said and why.
+    #[schema(value_type = Object)]
+    pub decision: Value,
+    pub cost_estimate: Option<toolgate_contracts::Amount>,
+    /// The caller's own figure, beside what the server counts.
+    pub reported_cost: Option<toolgate_contracts::Amount>,
+    #[schema(value_type = Option<Object>)]
+    pub usage: Option<Value>,
+    pub attempts: u32,
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+    #[schema(value_type = Option<Object>)]
+    pub proposed_input: Option<Value>,
+    pub cancel_requested_by: Option<String>,
+    #[schema(value_type = String)]
+    pub definition_digest: toolgate_contracts::Digest,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+}
+
+impl Engine {
+    /// Whose calls the caller sees: everyone's, or their own and those of agents they manage.
+    pub async fn sight(&self, caller: &Caller) -> Result<Sight, Fault> {
+        if caller.agent.is_none() && caller.may(&Permission::CALLS_READ_ALL) {
+            return Ok(Sight::Everything);
+        }
+        caller.require(&Permission::CALLS_READ_OWN)?;
+        let mut agents = Vec::new();
+        if caller.agent.is_none() {
+            let snapshot = self.registry.snapshot();
+            for agent in snapshot.tenant(caller.tenant)?.agents.values() {
+                if self.registry.may_manage(caller, agent).await? {
+                    agents.push(agent.id);
+                }
+            }
+        }
+        Ok(Sight::OwnAndManaged { viewer: caller.principal, agents })
+    }
+
+    /// A call that the caller may read; another looks like none.
+    pub async fn readable(&self, caller: &Caller, id: &str) -> Result<CallRecord, Fault> {
+        let unknown = || Fault::not_found("call", id);
+        let sight = self.sight(caller).await?;
+        let found = match id.parse::<CallId>() {
+            Ok(id) => Some(id),
+            Err(_) if id.starts_with("c_") => self.store.call_by_call_id(caller.tenant, caller.principal, id).await?,
+            Err(_) => None,
+        };
+        let record = match found {
+            Some(id) => self.store.call(caller.tenant, id).await?,
+            None => None,
+        };
+        record.filter(|record| sees(&sight, caller, record)).ok_or_else(unknown)
+    }
+
+    pub async fn list_calls(
+        &self,
+        caller: &Caller,
+        filter: &CallFilter,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<CallSummary>, Fault> {
+        let sight = self.sight(caller).await?;
+        let mut page = self.store.calls(caller.tenant, &sight, filter, cursor, limit).await?;
+        if let Some(agent) = caller.agent {
+            // A key made for an agent sees that agent's calls and no others of its owner.
+            page.items.retain(|call| call.agent_id == Some(agent));
+        }
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        for call in &mut page.items {
+            if let Some(tool) = registry.tool_by_id(call.tool_id).and_then(|tool| tool.tool.newest().cloned()) {
+                tool.definition.effective_title().clone_into(&mut call.tool_name);
+            }
+        }
+        Ok(page)
+    }
+
+    /// The envelope of a call as it is recorded now.
+    pub async fn answer(&self, tenant: TenantId, id: CallId) -> Result<Envelope, Fault> {
+        let record = self.store.call(tenant, id).await?.ok_or_else(|| Fault::not_found("call", id))?;
+        self.envelope_of(tenant, record).await
+    }
+
+    /// Waits for a call's end, at most until then.
+    pub async fn when_ended(&self, tenant: TenantId, id: CallId, until: Instant) -> Result<Envelope, Fault> {
+        let mut signals = self.signals();
+        loop {
+            let record = self.store.call(tenant, id).await?.ok_or_else(|| Fault::not_found("call", id))?;
+            if record.status.is_final() || Instant::now() >= until {
+                return self.envelope_of(tenant, record).await;
+            }
+            let look = (Instant::now() + LOOK_EVERY).min(until);
+            loop {
+                match tokio::time::timeout_at(look, signals.recv()).await {
+                    Ok(Ok(signal)) if signal.call != Some(id) => {}
+                    Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => break,
+                    Ok(Err(RecvError::Closed)) => tokio::time::sleep_until(look).await,
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn envelope_of(&self, tenant: TenantId, record: CallRecord) -> Result<Envelope, Fault> {
+        let leaf = self.store.leaf(tenant, LeafId::from(record.id)).await?;
+        let receipt =
+            leaf.map(|leaf| Receipt { entry_digest: leaf.digest, log: self.log_of(tenant), index: leaf.index });
+        let now = self.clock.now();
+        Ok(Envelope {
+            id: record.id,
+            status: record.status,
+            run_id: record.run,
+            call_id: record.call_id,
+            name: record.tool_name,
+            version: record.tool_version,
+            input: record.input.unwrap_or(Value::Null),
+            output: record.output,
+            error: record.error,
+            t_start: record.started_at.unwrap_or(record.created_at),
+            t_end: record.completed_at.unwrap_or(now),
+            cached: record.cached,
+            truncated: record.truncated,
+            attachments: record.attachments,
+            labels: record.labels,
+            cost: record.cost,
+            receipt,
+            warnings: Vec::new(),
+        })
+    }
+
+    pub async fn details(&self, tenant: TenantId, record: CallRecord) -> Result<CallDetails, Fault> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let tool_title = registry
+            .tool_by_id(record.tool)
+            .and_then(|tool| tool.tool.newest().map(|version| version.definition.effective_title().to_owned()))
+            .unwrap_or_else(|| record.tool_name.clone());
+        let agent_name = record.agent.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string());
+        Ok(CallDetails {
+            root_run_id: record.root_run,
+            step_id: record.step,
+            step_title: record.step_title.clone(),
+            seq: record.seq,
+            tool_id: record.tool,
+            tool_title,
+            egress_class: record.class.to_string(),
+            agent_id: record.agent,
+            agent_name,
+            principal: record.principal,
+            source: record.source.to_string(),
+            mode: record.mode.to_string(),
+            approval_status: record.approval_status.to_string(),
+            approval_required: record.approval_required,
+            approval_decided_by: record.approval_decided_by.clone(),
+            approval_reason: record.approval_reason.clone(),
+            decision: record.decision.clone(),
+            cost_estimate: record.cost_estimate,
+            reported_cost: record.reported_cost,
+            usage: record.usage.clone(),
+            attempts: record.attempts,
+            metadata: record.metadata.clone(),
+            proposed_input: record.proposed_input.clone(),
+            cancel_requested_by: record.cancel_requested_by.clone(),
+            definition_digest: record.definition_digest,
+            created_at: record.created_at,
+            started_at: record.started_at,
+            completed_at: record.completed_at,
+            envelope: self.envelope_of(tenant, record).await?,
+        })
+    }
+}
+
+/// A large payload as it is given out.
+#[derive(Debug)]
+pub struct Attached {
+    pub content_type: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Engine {
+    /// A blob for whoever may read its call, as long as it is kept; another looks like none.
+    pub async fn attached(&self, caller: &Caller, id: BlobId) -> Result<Attached, Fault> {
+        let unknown = || Fault::not_found("blob", id);
+        let blob = self.store.blob(caller.tenant, id).await?.ok_or_else(unknown)?;
+        let expired = blob.expires_at.is_some_and(|at| at <= self.clock.now());
+        let Some(call) = blob.call.filter(|_| !expired) else { return Err(unknown()) };
+        self.readable(caller, &call.to_string()).await.map_err(|_| unknown())?;
+        let bytes = self.blobs.read(&blob).await?;
+        Ok(Attached { content_type: blob.content_type, bytes })
+    }
+}
+
+pub(crate) fn sees(sight: &Sight, caller: &Caller, record: &CallRecord) -> bool {
+    let own = record.principal == caller.principal;
+    match (caller.agent, sight) {
+        (Some(agent), _) => own && record.agent == Some(agent),
+        (None, Sight::Everything) => true,
+        (None, Sight::OwnAndManaged { agents, .. }) => own || record.agent.is_some_and(|agent| agents.contains(&agent)),
+    }
+}

@@ -1,0 +1,369 @@
+//! Step 9, and the rows before it: a call, its events and its entry in the log are committed together, and only then
+//! does anybody hear of them.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use toolgate_contracts::call::{Attachment, Receipt};
+use toolgate_contracts::definition::{EgressClass, Label};
+use toolgate_contracts::event::{EventType, NewEvent};
+use toolgate_contracts::{
+    Amount, ApprovalStatus, Digest, Envelope, Fault, Id, LeafId, Mode, RunId, Source, Status, Timestamp, ToolError,
+    WorkspaceId,
+};
+use toolgate_ledger::Salt;
+use toolgate_store::blobs::Blob;
+use toolgate_store::calls::{Ending, NewCall, RequestKey};
+use toolgate_store::events::Place;
+use toolgate_store::{Change, Durability, Error};
+
+use crate::admit::{Decision, Verdict};
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::entry::{Details, Entry, commitment};
+use crate::reserve::{Hold, no_room};
+
+/// A call with everything that its record needs.
+pub(crate) struct Prepared {
+    pub call: Arc<Call>,
+    pub source: Source,
+    pub workspace: Option<WorkspaceId>,
+    pub decision: Decision,
+    /// The canonical text of the input.
+    pub input: String,
+    pub metadata: Option<String>,
+    pub labels: Vec<Label>,
+    pub request: Option<RequestKey>,
+    /// Of a run with a row of its own: its root.
+    pub root_run: Option<RunId>,
+    pub holds: Vec<Hold>,
+    pub estimate: Option<Amount>,
+    pub salt: Salt,
+    pub warnings: Vec<String>,
+}
+
+/// How a call ended.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub output: Option<Value>,
+    pub output_text: Option<String>,
+    pub error: Option<ToolError>,
+    pub truncated: bool,
+    pub cached: bool,
+    pub attempts: u32,
+    pub attachments: Vec<(Blob, Attachment)>,
+    pub cost: Option<Amount>,
+    pub reported_cost: Option<Amount>,
+    pub units: Option<u64>,
+    /// Whose word it is, where we did not run it ourselves.
+    pub attested_by: Option<String>,
+}
+
+impl Ended {
+    pub fn refused(error: ToolError) -> Self {
+        Self { error: Some(error), ..Self::default() }
+    }
+}
+
+/// Where a call's record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Nothing,
+    /// Its row says `running`.
+    Begun,
+}
+
+impl Prepared {
+    /// Whether its record must be there before it runs: it changes something, or it holds money.
+    pub fn needs_row_first(&self) -> bool {
+        self.call.mode != Mode::DryRun && (!self.call.is_effect_free() || !self.holds.is_empty())
+    }
+
+    fn durability(&self) -> Durability {
+        if self.call.is_effect_free() && self.holds.is_empty() { Durability::Process } else { Durability::Disk }
+    }
+
+    fn place(&self, seq: u64) -> Place {
+        if self.root_run.is_some() { Place::Counted } else { Place::At(seq) }
+    }
+
+    fn actor(&self) -> String {
+        self.call.principal.to_string()
+    }
+
+    fn tool_at_version(&self) -> String {
+        format!("{}@{}", self.call.tool.tool.name, self.call.tool.version.version)
+    }
+
+    fn event(&self, event_type: EventType, at: Timestamp, data: Value) -> NewEvent {
+        let data = match data {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        NewEvent { event_type, call_id: Some(self.call.id), at, actor: self.actor(), data }
+    }
+
+    pub fn started(&self, at: Timestamp) -> NewEvent {
+        let mut data = json!({"tool": self.call.tool.name, "version": self.call.tool.version.version.to_string()});
+        if self.call.mode != Mode::Execute {
+            data["mode"] = self.call.mode.as_str().into();
+        }
+        self.event(EventType::ToolStarted, at, data)
+    }
+
+    /// The event of how it ended.
+    fn ended(&self, status: Status, ended: &Ended, at: Timestamp) -> NewEvent {
+        let mut data = json!({"tool": self.call.tool.name, "status": status});
+        if let Some(error) = &ended.error {
+            data["code"] = json!(error.code);
+            data["reason"] = error.reason().into();
+        }
+        if ended.cached {
+            data["cached"] = true.into();
+        }
+        if ended.truncated {
+            data["truncated"] = true.into();
+        }
+        data["duration_ms"] = (at.millis() - self.call.created_at.millis()).into();
+        let event_type = match status {
+            Status::Completed => EventType::ToolCompleted,
+            Status::Cancelled => EventType::ToolCancelled,
+            _ => EventType::ToolFailed,
+        };
+        self.event(event_type, at, data)
+    }
+
+    fn row(&self, status: Status, holder: Option<&str>, ending: Option<Ending>) -> NewCall {
+        let call = &self.call;
+        let definition = &call.tool.definition;
+        let dry = call.mode == Mode::DryRun;
+        let reserved: Vec<_> = self.holds.iter().map(|hold| &hold.held).collect();
+        NewCall {
+            id: call.id,
+            call_id: call.call_id.clone(),
+            run: self.root_run.map(|_| call.run),
+            root_run: self.root_run,
+            step: call.step,
+            seq: call.seq,
+            tool: call.tool.tool.id,
+            tool_version: call.tool.version.version.to_string(),
+            agent: call.agent,
+            workspace: self.workspace,
+            principal: call.principal,
+            source: self.source,
+            mode: call.mode,
+            class: definition.class(),
+            side_effects: definition.effects(),
+            status,
+            approval_status: ApprovalStatus::NotRequired,
+            person_required: definition.class() == EgressClass::Write && !dry,
+            definition_digest: call.tool.definition_digest,
+            policy_revision: self.decision.revision,
+            decision: serde_json::to_string(&self.decision).unwrap_or_default(),
+            labels: serde_json::to_string(&self.labels).unwrap_or_default(),
+            metadata: self.metadata.clone(),
+            cost_estimate: self.estimate.map(|cost| cost.to_string()),
+            reserved: (!reserved.is_empty() && ending.is_none())
+                .then(|| serde_json::to_string(&reserved).unwrap_or_default()),
+            holder: holder.map(str::to_owned),
+            salt: Some(*self.salt.as_bytes()),
+            input: self.input.clone(),
+            created_at: call.created_at,
+            started_at: (self.decision.verdict == Verdict::Allow || dry).then_some(call.created_at),
+            ending,
+        }
+    }
+
+    fn entry<'a>(&'a self, action: &'a str, actor: &'a str, tool: &'a str, id: LeafId, at: Timestamp) -> Entry<'a> {
+        let call = &self.call;
+        Entry {
+            action,
+            actor,
+            at,
+            details: Details {
+                agent: call.agent,
+                attested_by: None,
+                call: call.id,
+                definition: call.tool.definition_digest,
+                error: None,
+                error_code: None,
+                input: commitment(&self.salt, "input", &self.input),
+                mode: call.mode,
+                output: None,
+                reason: None,
+                revision: self.decision.revision,
+                run: call.run,
+                source: self.source,
+                status: Status::Running,
+                tool,
+            },
+            id,
+            object: &call.call_id,
+            tenant: call.tenant,
+            v: 1,
+        }
+    }
+}
+
+impl Engine {
+    /// Writes that a call begins to run, before it does: with its intent in the log where it changes something.
+    pub(crate) async fn begin(&self, prepared: &mut Prepared, holder: Option<&str>) -> Result<(), Error> {
+        let now = self.clock.now();
+        let tenant = prepared.call.tenant;
+        let mut change = Change::new(tenant).durability(prepared.durability());
+        for (index, hold) in prepared.holds.iter().enumerate() {
+            change.reserve(&hold.held, hold.limit, no_room(index));
+        }
+        if !prepared.call.is_effect_free() && prepared.call.mode != Mode::DryRun {
+            let id: LeafId = Id::new(&self.clock, &self.rng);
+            prepared.decision.intent = Some(id);
+            let (actor, tool) = (prepared.actor(), prepared.tool_at_version());
+            let text = prepared.entry("call.intent", &actor, &tool, id, now).text();
+            change.leaf(id, text, now);
+        }
+        first_row(&mut change, prepared, prepared.row(Status::Running, holder, None), now);
+        let event = prepared.started(prepared.call.created_at);
+        change.append_events(prepared.call.run, prepared.place(1), Some(prepared.call.id), &[event], now);
+        self.store.commit(change).await?;
+        self.signal(tenant, prepared.call.run, Some(prepared.call.id));
+        Ok(())
+    }
+
+    /// Writes how a call ended, and answers with it. What was held is given back in the same commit.
+    pub(crate) async fn finish(
+        &self,
+        prepared: &Prepared,
+        written: Written,
+        status: Status,
+        ended: Ended,
+    ) -> Result<Envelope, Error> {
+        let now = self.clock.now();
+        let call = &prepared.call;
+        let mut change = Change::new(call.tenant).durability(prepared.durability());
+        let error_text = ended.error.as_ref().map(|error| serde_json::to_string(error).unwrap_or_default());
+        let ending = Ending {
+            output: ended.output_text.clone(),
+            error: error_text.clone(),
+            attachments: attachments_text(&ended.attachments),
+            cost: ended.cost.map(|cost| cost.to_string()),
+            reported_cost: ended.reported_cost.map(|cost| cost.to_string()),
+            usage: ended.units.map(|units| json!({"units": units}).to_string()),
+            attempts: ended.attempts,
+            cached: ended.cached,
+            truncated: ended.truncated,
+            at: Some(now),
+        };
+        let taken = || Fault::conflict("the call has ended already", "read it again");
+        let mut events = Vec::with_capacity(2);
+        match (written, status) {
+            (Written::Nothing, _) => {
+                first_row(&mut change, prepared, prepared.row(status, None, Some(ending)), now);
+                if prepared.decision.verdict == Verdict::Allow || call.mode == Mode::DryRun {
+                    events.push(prepared.started(call.created_at));
+                }
+            }
+            (Written::Begun, Status::OutcomeUnknown) => {
+                let error = error_text.clone().unwrap_or_default();
+                change.lose_call(call.id, error, ended.attempts, taken());
+            }
+            (Written::Begun, _) => {
+                change.finish_call(call.id, Status::Running, status, ending, taken());
+                let cost = ended.cost.unwrap_or_default();
+                for hold in &prepared.holds {
+                    change.settle(&hold.held, cost);
+                }
+            }
+        }
+        events.push(prepared.ended(status, &ended, now));
+        let place = prepared.place(if written == Written::Begun { 2 } else { 1 });
+        change.append_events(call.run, place, Some(call.id), &events, now);
+        for (blob, _) in &ended.attachments {
+            change.insert_blob(blob);
+        }
+        let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), now);
+        self.store.commit(change).await?;
+        self.signal(call.tenant, call.run, Some(call.id));
+        self.count(prepared, status, ended.error.as_ref(), now);
+        Ok(self.envelope(prepared, status, ended, digest, now))
+    }
+
+    fn count(&self, prepared: &Prepared, status: Status, error: Option<&ToolError>, now: Timestamp) {
+        #[expect(clippy::cast_precision_loss, reason = "a duration for a histogram")]
+        let seconds = (now.millis() - prepared.call.created_at.millis()) as f64 / 1000.0;
+        let tool = prepared.call.tool.tool.name.as_str();
+        self.metrics.call_finished(tool, status, error.map(|error| error.code), prepared.source, seconds);
+        if prepared.decision.verdict != Verdict::Allow
+            && let Some(error) = error
+        {
+            self.metrics.denied(error.reason());
+        }
+    }
+
+    fn envelope(&self, prepared: &Prepared, status: Status, ended: Ended, digest: Digest, now: Timestamp) -> Envelope {
+        let call = &prepared.call;
+        Envelope {
+            id: call.id,
+            status,
+            run_id: call.run,
+            call_id: call.call_id.clone(),
+            name: call.tool.tool.name.to_string(),
+            version: call.tool.version.version.to_string(),
+            input: Value::clone(&call.input),
+            output: ended.output,
+            error: ended.error,
+            t_start: call.created_at,
+            t_end: now,
+            cached: ended.cached,
+            truncated: ended.truncated,
+            attachments: ended.attachments.into_iter().map(|(_, attachment)| attachment).collect(),
+            labels: prepared.labels.clone(),
+            cost: ended.cost,
+            receipt: Some(Receipt { entry_digest: digest, log: self.log_of(call.tenant), index: None }),
+            warnings: prepared.warnings.clone(),
+        }
+    }
+}
+
+fn first_row(change: &mut Change, prepared: &Prepared, row: NewCall, now: Timestamp) {
+    change.insert_call(row);
+    if let Some(request) = &prepared.request {
+        change.remember_request(request, prepared.call.id, now);
+    }
+    if prepared.root_run.is_some() {
+        change.take_place(prepared.call.run, prepared.call.seq, prepared.call.id);
+    }
+}
+
+/// The log's entry of how a call ended. It has the call's own id; a state that may still change gets another.
+fn outcome_leaf(
+    change: &mut Change,
+    prepared: &Prepared,
+    status: Status,
+    ended: &Ended,
+    error_text: Option<&str>,
+    now: Timestamp,
+) -> Digest {
+    let id = LeafId::from(prepared.call.id);
+    let (actor, tool) = (prepared.actor(), prepared.tool_at_version());
+    let action = match status {
+        Status::Completed => "call.completed",
+        Status::Cancelled => "call.cancelled",
+        Status::OutcomeUnknown => "call.outcome_unknown",
+        Status::Rejected => "call.rejected",
+        _ => "call.failed",
+    };
+    let mut entry = prepared.entry(action, &actor, &tool, id, now);
+    entry.details.status = status;
+    entry.details.output = ended.output_text.as_ref().map(|text| commitment(&prepared.salt, "output", text));
+    entry.details.error = error_text.map(|text| commitment(&prepared.salt, "error", text));
+    entry.details.error_code = ended.error.as_ref().map(|error| error.code);
+    entry.details.reason = ended.error.as_ref().map(ToolError::reason).filter(|reason| !reason.is_empty());
+    entry.details.attested_by = ended.attested_by.as_deref();
+    let text = entry.text();
+    change.leaf(id, text, now)
+}
+
+pub(crate) fn attachments_text(attachments: &[(Blob, Attachment)]) -> Option<String> {
+    let listed: Vec<&Attachment> = attachments.iter().map(|(_, attachment)| attachment).collect();
+    (!listed.is_empty()).then(|| serde_json::to_string(&listed).unwrap_or_default())
+}

@@ -1,0 +1,203 @@
+//! What replicas do in the background: say that they live, end what a dead one left, stop what somebody wants stopped,
+//! give up silent workers, clear away what has expired.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::{
+    CallRequest, Caller, ErrorCode, Fault, Permission, Permissions, Status, TenantId, ToolError, json as strict,
+};
+use toolgate_registry::toolset::View;
+use toolgate_store::calls::CallRecord;
+use toolgate_store::{Change, Error};
+
+use crate::control::Late;
+use crate::engine::Engine;
+use crate::record::Ended;
+
+/// How long a replica is believed to live after it last said so.
+const REPLICA_TTL: Duration = Duration::from_secs(15);
+const TICK: Duration = Duration::from_secs(1);
+/// Rounds between two looks for what dead replicas left.
+const RECOVER_EVERY: u32 = 5;
+const CLEAR_EVERY: u32 = 60;
+
+impl Engine {
+    /// Says that this replica lives, and ends what others left behind. To be called before anything is served.
+    /// `alone`: nobody else uses this database, so whoever ran before is gone.
+    pub async fn start(&self, alone: bool) -> Result<(), Fault> {
+        if alone {
+            self.store.end_replicas().await?;
+        }
+        self.live().await?;
+        Box::pin(self.recover()).await
+    }
+
+    async fn live(&self) -> Result<(), Fault> {
+        let name = format!("replica:{}", self.replica);
+        self.store.take_lease(&name, &self.replica, self.clock.now(), REPLICA_TTL).await?;
+        Ok(())
+    }
+
+    /// Runs until told to stop.
+    pub async fn attend_background(&self, stop: CancellationToken) {
+        let mut round: u32 = 0;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(TICK) => {}
+            }
+            round = round.wrapping_add(1);
+            let done = async {
+                self.live().await?;
+                self.stop_cancelled().await?;
+                self.expire_work().await?;
+                if round.is_multiple_of(RECOVER_EVERY) {
+                    Box::pin(self.recover()).await?;
+                }
+                if round.is_multiple_of(CLEAR_EVERY) {
+                    self.clear_expired().await?;
+                }
+                Ok::<_, Fault>(())
+            };
+            if let Err(fault) = done.await {
+                tracing::warn!("background work: {}", fault.logged().unwrap_or(fault.told()));
+            }
+        }
+        let name = format!("replica:{}", self.replica);
+        if let Err(error) = self.store.release_lease(&name, &self.replica).await {
+            tracing::debug!("this replica's lease runs out by itself: {error}");
+        }
+    }
+
+    /// Refuses new calls, waits for those that run, at most this long, and tells the rest to stop.
+    pub async fn drain(&self, patience: Duration) {
+        self.stopping.cancel();
+        let until = tokio::time::Instant::now() + patience;
+        while !self.running().is_empty() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let left: Vec<_> = self.running().values().cloned().collect();
+        for call in &left {
+            call.cancel();
+        }
+        let until = tokio::time::Instant::now() + Duration::from_secs(1);
+        while !self.running().is_empty() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Somebody asked another replica, or this one before its row was there.
+    async fn stop_cancelled(&self) -> Result<(), Fault> {
+        if self.running().is_empty() {
+            return Ok(());
+        }
+        for id in self.store.cancelled_calls(&self.replica).await? {
+            if let Some(running) = self.running().get(&id) {
+                running.cancel();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the calls of replicas that are gone: those without effects failed, of the others nobody knows, unless the
+    /// tool has a probe that finds out.
+    async fn recover(&self) -> Result<(), Fault> {
+        for interrupted in self.store.interrupted_calls(self.clock.now()).await? {
+            let Some(record) = self.store.call(interrupted.tenant, interrupted.id).await? else { continue };
+            if record.holder.as_deref() == Some(&self.replica) && self.running().contains_key(&record.id) {
+                continue;
+            }
+            let late = Self::lost(&record, ErrorCode::ProviderError, "interrupted", "the server stopped while it ran");
+            match self.end_late(interrupted.tenant, &record, late, |_| {}).await {
+                Ok(_) => {
+                    tracing::warn!(call = %record.id, tool = record.tool_name, "ended a call that a stopped server left");
+                }
+                // Another replica was faster, or it is that the call ended after all.
+                Err(Error::Unmet(_)) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if !record.effect_free
+                && let Err(fault) = self.probe(interrupted.tenant, &record).await
+            {
+                tracing::warn!(call = %record.id, "cannot probe what happened: {}", fault.told());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the tool's `verify` tool whether it happened, and settles the call by its answer.
+    pub async fn probe(&self, tenant: TenantId, record: &CallRecord) -> Result<(), Fault> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let version = record.tool_version.parse().map_err(Fault::internal)?;
+        let tool = registry.tool_by_id(record.tool);
+        let definition = tool.and_then(|tool| tool.tool.version(&version)).map(|version| version.definition.clone());
+        let Some(probe) = definition.and_then(|definition| definition.verify.clone()) else { return Ok(()) };
+        let caller = Caller {
+            tenant,
+            tenant_slug: registry.tenant.slug.clone(),
+            principal: record.principal,
+            display_name: "the server".to_owned(),
+            permissions: Permissions::from_iter([Permission::TOOLS_READ, Permission::CALLS_CREATE]),
+            agent: None,
+            credential: Credential::LocalFolder,
+        };
+        let today = self.clock.now().day();
+        let view = View::of(registry, &caller, &today)?;
+        let reference = toolgate_contracts::ToolRef { name: probe.clone(), version: None };
+        let (found, _) = view.resolve(&reference)?;
+        if !crate::call::is_effect_free(&found) {
+            return Err(Fault::conflict(
+                format!("the probe `{probe}` changes something itself"),
+                "settle the call by hand",
+            ));
+        }
+        let input = json!({"call": record.id.to_string(), "input": record.input});
+        let answer = self.submit(&caller, record.source, CallRequest::new(probe.as_str(), input)).await?;
+        let happened = answer.output.as_ref().and_then(|output| output.get("happened")).and_then(Value::as_bool);
+        let current = self.store.call(tenant, record.id).await?.ok_or_else(|| Fault::not_found("call", record.id))?;
+        let attested = Some(format!("tool:{probe}"));
+        let (status, ended) = match happened {
+            None => return Ok(()),
+            Some(true) => {
+                let output = answer.output.as_ref().and_then(|output| output.get("output")).cloned();
+                let output_text = output.as_ref().map(strict::canonical);
+                let cost = current.cost_estimate;
+                (
+                    Status::Completed,
+                    Ended {
+                        output,
+                        output_text,
+                        cost,
+                        attempts: current.attempts,
+                        attested_by: attested,
+                        ..Ended::default()
+                    },
+                )
+            }
+            Some(false) => {
+                let message =
+                    format!("the server stopped before it happened, as `{probe}` found out; it can be called again");
+                let error = ToolError::because(ErrorCode::ProviderError, "interrupted", message);
+                (Status::Failed, Ended { attempts: current.attempts, attested_by: attested, ..Ended::refused(error) })
+            }
+        };
+        let late = Late { status, ended, action: "call.settled", actor: format!("tool:{probe}") };
+        self.settle_as(tenant, &current, late).await.map(drop)
+    }
+
+    async fn clear_expired(&self) -> Result<(), Fault> {
+        let now = self.clock.now();
+        for (tenant, blob) in self.store.expired_blobs(now).await? {
+            let mut change = Change::new(tenant);
+            change.delete_blob(blob.id);
+            self.store.commit(change).await?;
+            self.blobs.remove(&blob).await;
+        }
+        self.store.forget_requests(now).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,342 @@
+//! Runs: opened, given titled steps, ended; several agents' under one root.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use toolgate_contracts::call::RunState;
+use toolgate_contracts::definition::Label;
+use toolgate_contracts::event::{EventType, NewEvent};
+use toolgate_contracts::{CallId, Caller, Fault, Limits, Page, Permission, RunId, StepId, Timestamp};
+use toolgate_store::Change;
+use toolgate_store::calls::{CallFilter, CallSummary, Sight};
+use toolgate_store::events::Place;
+use toolgate_store::runs::{Run, Step};
+use utoipa::ToSchema;
+
+use crate::engine::Engine;
+
+/// Runs under one root that a view shows.
+const SHOWN_RUNS_MAX: u32 = 500;
+const SHOWN_STEPS_MAX: u32 = 500;
+const SHOWN_CALLS_MAX: u32 = 200;
+const TITLE_BYTES_MAX: usize = 300;
+
+/// What a caller asks of a new run.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NewRun {
+    pub title: Option<String>,
+    /// An agent by id or name, one that the caller manages.
+    pub agent: Option<String>,
+    /// Another run under whose root this one stands.
+    pub parent_run_id: Option<RunId>,
+    pub limits: Limits,
+    pub labels: Vec<Label>,
+}
+
+/// A run with what happened in it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunView {
+    #[serde(flatten)]
+    pub run: Run,
+    pub agent_name: Option<String>,
+    pub steps: Vec<StepView>,
+    /// Those opened under this run, if it is a root.
+    pub runs: Vec<Run>,
+    /// The newest, of the whole tree if it is a root.
+    pub calls: Vec<CallSummary>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct StepView {
+    #[serde(flatten)]
+    pub step: Step,
+    pub agent_name: Option<String>,
+}
+
+impl Engine {
+    pub async fn open_run(&self, caller: &Caller, new: NewRun) -> Result<Run, Fault> {
+        caller.require(&Permission::CALLS_CREATE)?;
+        let NewRun { title, agent, parent_run_id, limits, labels } = new;
+        check_title(title.as_deref())?;
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let parent = match parent_run_id {
+            Some(id) => Some(self.own_run(caller, id).await.map_err(|fault| fault.at("/parent_run_id"))?),
+            None => None,
+        };
+        if parent.as_ref().is_some_and(|parent| parent.state.is_final()) {
+            return Err(Fault::conflict("the parent run has ended", "open a run without it").at("/parent_run_id"));
+        }
+        let agent =
+            self.acting_agent(caller, registry, agent.as_deref(), None).await.map_err(|fault| fault.at("/agent"))?;
+        let now = self.clock.now();
+        let id = RunId::new(&self.clock, &self.rng);
+        let mut joined = labels;
+        joined.extend(parent.iter().flat_map(|parent| parent.labels.iter().copied()));
+        joined.sort_unstable();
+        joined.dedup();
+        let run = Run {
+            id,
+            root_run_id: parent.as_ref().map_or(id, |parent| parent.root_run_id),
+            parent_run_id,
+            workspace_id: agent.and_then(|id| registry.agents.get(&id)).map(|agent| agent.workspace),
+            agent_id: agent,
+            principal: caller.principal,
+            title,
+            state: RunState::Running,
+            reason: None,
+            limits: canonical_limits(registry, limits, now)?,
+            labels: joined,
+            calls: 0,
+            created_at: now,
+            updated_at: now,
+        };
+        let mut change = Change::new(caller.tenant);
+        change.insert_run(&run);
+        let mut data = Map::new();
+        if let Some(title) = &run.title {
+            data.insert("title".to_owned(), title.as_str().into());
+        }
+        if let Some(agent) = run.agent_id {
+            data.insert("agent_id".to_owned(), agent.to_string().into());
+        }
+        let started = run_event(caller, EventType::RunStarted, data.clone(), now);
+        change.append_events(id, Place::Counted, None, &[started], now);
+        if run.root_run_id != id {
+            data.insert("run_id".to_owned(), id.to_string().into());
+            let told = run_event(caller, EventType::RunStarted, data, now);
+            change.append_events(run.root_run_id, Place::Counted, None, &[told], now);
+        }
+        self.store.commit(change).await?;
+        self.signal(caller.tenant, id, None);
+        Ok(run)
+    }
+
+    /// A run that the caller opened, or whose agent they manage; another looks like none.
+    pub async fn own_run(&self, caller: &Caller, id: RunId) -> Result<Run, Fault> {
+        let unknown = || Fault::not_found("run", id).at("/run_id");
+        let run = self.store.run(caller.tenant, id).await?.ok_or_else(unknown)?;
+        if run.principal == caller.principal
+            && caller.agent.is_none_or(|agent| run.agent_id.is_none_or(|of| of == agent))
+        {
+            return Ok(run);
+        }
+        let snapshot = self.registry.snapshot();
+        let agent = run.agent_id.and_then(|id| snapshot.tenant(caller.tenant).ok()?.agents.get(&id).cloned());
+        match agent {
+            Some(agent) if caller.agent.is_none() && self.registry.may_manage(caller, &agent).await? => Ok(run),
+            _ => Err(unknown()),
+        }
+    }
+
+    /// A run that the caller may look at: their own, one of an agent they manage, or any with the right to all.
+    pub async fn readable_run(&self, caller: &Caller, id: RunId) -> Result<Option<Run>, Fault> {
+        let sight = self.sight(caller).await?;
+        let run = self.store.run(caller.tenant, id).await?;
+        Ok(run.filter(|run| match (&sight, caller.agent) {
+            (_, Some(agent)) => run.principal == caller.principal && run.agent_id.is_none_or(|of| of == agent),
+            (Sight::Everything, None) => true,
+            (Sight::OwnAndManaged { agents, .. }, None) => {
+                run.principal == caller.principal || run.agent_id.is_some_and(|agent| agents.contains(&agent))
+            }
+        }))
+    }
+
+    pub async fn list_runs(
+        &self,
+        caller: &Caller,
+        state: Option<RunState>,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Run>, Fault> {
+        let sight = self.sight(caller).await?;
+        let mut page = self.store.runs(caller.tenant, &sight, state, cursor, limit).await?;
+        if let Some(agent) = caller.agent {
+            page.items.retain(|run| run.agent_id.is_none_or(|of| of == agent));
+        }
+        Ok(page)
+    }
+
+    /// A run with its steps, the runs under it and its newest calls. The run of a lone call is made up from the call.
+    pub async fn show_run(&self, caller: &Caller, id: RunId) -> Result<RunView, Fault> {
+        let tenant = caller.tenant;
+        let Some(run) = self.readable_run(caller, id).await? else { return self.lone_run(caller, id).await };
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let name_of = |agent: Option<toolgate_contracts::AgentId>| {
+            agent.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string())
+        };
+        let root = run.root_run_id == run.id;
+        let runs = if root { self.store.runs_under(tenant, run.id, SHOWN_RUNS_MAX).await? } else { Vec::new() };
+        let mut steps = Vec::new();
+        for id in std::iter::once(run.id).chain(runs.iter().map(|run| run.id).filter(|id| *id != run.id)) {
+            for step in self.store.steps(tenant, id, SHOWN_STEPS_MAX).await? {
+                steps.push(StepView { agent_name: name_of(step.agent_id), step });
+            }
+        }
+        let filter = if root {
+            CallFilter { root_run: Some(run.id), ..CallFilter::default() }
+        } else {
+            CallFilter { run: Some(run.id), ..CallFilter::default() }
+        };
+        let calls = self.list_calls(caller, &filter, None, SHOWN_CALLS_MAX).await?.items;
+        let runs = runs.into_iter().filter(|under| under.id != run.id).collect();
+        Ok(RunView { agent_name: name_of(run.agent_id), run, steps, runs, calls })
+    }
+
+    async fn lone_run(&self, caller: &Caller, id: RunId) -> Result<RunView, Fault> {
+        let unknown = || Fault::not_found("run", id);
+        let call = self.readable(caller, &CallId::from_uuid(id.uuid()).to_string()).await.map_err(|_| unknown())?;
+        if call.in_run {
+            return Err(unknown());
+        }
+        let state = match call.status {
+            toolgate_contracts::Status::Completed => RunState::Completed,
+            toolgate_contracts::Status::Failed | toolgate_contracts::Status::Rejected => RunState::Failed,
+            toolgate_contracts::Status::Cancelled => RunState::Cancelled,
+            toolgate_contracts::Status::Pending => RunState::WaitingHuman,
+            _ => RunState::Running,
+        };
+        let details = self.details(caller.tenant, call.clone()).await?;
+        let run = Run {
+            id,
+            root_run_id: id,
+            parent_run_id: None,
+            workspace_id: call.workspace,
+            agent_id: call.agent,
+            principal: call.principal,
+            title: Some(details.tool_title.clone()),
+            state,
+            reason: None,
+            limits: Limits::default(),
+            labels: call.labels.clone(),
+            calls: 1,
+            created_at: call.created_at,
+            updated_at: call.completed_at.unwrap_or(call.created_at),
+        };
+        let calls = vec![CallSummary {
+            id: call.id,
+            call_id: call.call_id,
+            run_id: id,
+            tool_id: call.tool,
+            tool_key: call.tool_name,
+            tool_name: details.tool_title,
+            tool_version: call.tool_version,
+            agent_id: call.agent,
+            principal: call.principal.to_string(),
+            source: call.source.to_string(),
+            egress_class: call.class.to_string(),
+            status: call.status,
+            approval_status: call.approval_status,
+            step_title: None,
+            mode: call.mode.to_string(),
+            cached: call.cached,
+            cost: call.cost.map(|cost| cost.to_string()),
+            error_code: call.error.and_then(|error| serde_json::to_value(error.code).ok()?.as_str().map(str::to_owned)),
+            root_run_id: id,
+            created_at: call.created_at,
+            started_at: call.started_at,
+            completed_at: call.completed_at,
+        }];
+        Ok(RunView { run, agent_name: details.agent_name, steps: Vec::new(), runs: Vec::new(), calls })
+    }
+
+    pub async fn add_step(&self, caller: &Caller, run: RunId, title: &str) -> Result<Step, Fault> {
+        caller.require(&Permission::CALLS_CREATE)?;
+        check_title(Some(title))?;
+        let run = self.own_run(caller, run).await?;
+        if run.state.is_final() {
+            return Err(Fault::conflict(format!("the run is {}", run.state), "open another run"));
+        }
+        let now = self.clock.now();
+        let agent_id = caller.agent.or(run.agent_id);
+        let step = Step {
+            id: StepId::new(&self.clock, &self.rng),
+            run_id: run.id,
+            agent_id,
+            title: title.to_owned(),
+            created_at: now,
+        };
+        let data: Map<String, Value> =
+            [("step_id".to_owned(), step.id.to_string().into()), ("title".to_owned(), title.into())]
+                .into_iter()
+                .collect();
+        let event = run_event(caller, EventType::StepStarted, data, now);
+        let mut change = Change::new(caller.tenant);
+        change.insert_step(&step).append_events(run.id, Place::Counted, None, &[event], now);
+        self.store.commit(change).await?;
+        self.signal(caller.tenant, run.id, None);
+        Ok(step)
+    }
+
+    /// Ends a run by the word of who opened it.
+    pub async fn end_run(
+        &self,
+        caller: &Caller,
+        run: RunId,
+        state: RunState,
+        reason: Option<&str>,
+    ) -> Result<Run, Fault> {
+        caller.require(&Permission::CALLS_CREATE)?;
+        let run = self.own_run(caller, run).await?;
+        let event_type = match state {
+            RunState::Completed => EventType::RunCompleted,
+            RunState::Failed => EventType::RunFailed,
+            RunState::Cancelled => EventType::RunCancelled,
+            other => {
+                let told = format!("`state` is {other}");
+                return Err(Fault::invalid(told, "end a run as `completed`, `failed` or `cancelled`").at("/state"));
+            }
+        };
+        check_title(reason)?;
+        let now = self.clock.now();
+        let ended = Fault::conflict(format!("the run is {} already", run.state), "there is nothing to end");
+        let mut data = Map::new();
+        if let Some(reason) = reason {
+            data.insert("reason".to_owned(), reason.into());
+        }
+        let event = run_event(caller, event_type, data, now);
+        let mut change = Change::new(caller.tenant);
+        change.move_run(run.id, state, reason, now, ended).append_events(run.id, Place::Counted, None, &[event], now);
+        self.store.commit(change).await?;
+        self.signal(caller.tenant, run.id, None);
+        self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
+    }
+}
+
+fn check_title(text: Option<&str>) -> Result<(), Fault> {
+    match text {
+        Some(text) if text.trim().is_empty() || text.len() > TITLE_BYTES_MAX => Err(Fault::invalid(
+            format!("a title or reason of {} bytes", text.len()),
+            format!("use 1 to {TITLE_BYTES_MAX} bytes"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn run_event(caller: &Caller, event_type: EventType, data: Map<String, Value>, at: Timestamp) -> NewEvent {
+    NewEvent { event_type, call_id: None, at, actor: caller.principal.to_string(), data }
+}
+
+/// Names of a run's own allow-list must exist, as those of an agent must: a misspelt one would allow nothing.
+fn canonical_limits(
+    registry: &toolgate_registry::snapshot::TenantRegistry,
+    mut limits: Limits,
+    now: Timestamp,
+) -> Result<Limits, Fault> {
+    let Some(names) = &mut limits.enabled_tools else { return Ok(limits) };
+    for (index, name) in names.iter_mut().enumerate() {
+        let at = format!("/limits/enabled_tools/{index}");
+        let reference: toolgate_contracts::ToolRef =
+            name.parse().map_err(|why: toolgate_contracts::name::RefError| {
+                Fault::invalid(why.to_string(), "name tools as `name` or `name@version`").at(&at)
+            })?;
+        let tool =
+            registry.resolve(&reference, &now.day()).ok_or_else(|| Fault::not_found("tool", &reference).at(&at))?;
+        *name = match &reference.version {
+            Some(version) => format!("{}@{version}", tool.tool.name),
+            None => tool.tool.name.to_string(),
+        };
+    }
+    Ok(limits)
+}

@@ -1,0 +1,52 @@
+//! Permits for the tests of runners, which stand above this crate and cannot be run without one.
+//!
+//! Behind the feature `testing`, which only dev-dependencies may switch on: `cargo xtask tidy` refuses any other.
+
+#![expect(clippy::panic, reason = "a test that cannot have its permit fails")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
+use toolgate_contracts::{Clock, Digest, Id, Mode, Principal, Rng, RunId, Slug, TenantId};
+use toolgate_registry::snapshot::ResolvedTool;
+
+use crate::call::Call;
+use crate::permit::Permit;
+use crate::runner::OutputSink;
+
+/// A lone call of the data folder's owner, as validation would have let it through.
+pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Value, clock: &Clock, rng: &Rng) -> Call {
+    let id = Id::new(clock, rng);
+    Call {
+        id,
+        call_id: format!("c_{id}"),
+        tenant,
+        tenant_slug,
+        run: RunId::from_uuid(id.uuid()),
+        step: None,
+        seq: 0,
+        principal: Principal::Local(0),
+        agent: None,
+        rights: Digest::of(b""),
+        mode: Mode::Execute,
+        timeout: Duration::from_millis(tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)),
+        tool,
+        input: Arc::new(input),
+        created_at: clock.now(),
+        cancel: CancellationToken::new(),
+        output: OutputSink::default(),
+    }
+}
+
+/// The permit of a first attempt, without any of the steps that a call goes through to get one.
+pub fn permit(call: Call) -> Permit {
+    Permit::issue(Arc::new(call), 1).unwrap_or_else(|| panic!("a first attempt is always permitted"))
+}
+
+/// What a runner has written to a buffered sink since it was last asked.
+pub fn written(sink: &OutputSink) -> String {
+    sink.take()
+}
