@@ -1,0 +1,357 @@
+//! The server's own keys: made when first needed, wrapped by the master key in the database, open in memory.
+//!
+//! Replicas share the database, so whoever makes a key first wins and the others read it; a unique index decides, no
+//! lock. Deliberately absent: signing and sealing themselves; a key is 32 random bytes for whoever has the purpose.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use data_encoding::BASE32_NOPAD;
+use tokio::sync::Mutex;
+use toolgate_contracts::{Clock, Fault, FaultKind, Rng, TenantId};
+use toolgate_store::server_keys::{KeyState, WrappedKey};
+use toolgate_store::{Change, Store};
+use tracing::info;
+use zeroize::Zeroizing;
+
+use crate::envelope;
+use crate::master::MasterKey;
+
+const LABEL: &str = "toolgate/server-key/1";
+
+/// What a key is for. A key of one purpose is never used for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Proves that the master key is the one this database was made with; used for nothing else.
+    Check,
+    /// A tenant's own: run keys come from it.
+    Tenant,
+    /// Signs heads of the log.
+    Checkpoint,
+    /// Signs capability tokens.
+    Token,
+    /// Signs answers.
+    Response,
+    Webhook,
+    /// Cursors and whatever else travels sealed through clients.
+    Seal,
+    /// Encrypts a tenant's secrets.
+    DataKey,
+}
+
+impl Purpose {
+    pub const ALL: [Self; 8] = [
+        Self::Check,
+        Self::Tenant,
+        Self::Checkpoint,
+        Self::Token,
+        Self::Response,
+        Self::Webhook,
+        Self::Seal,
+        Self::DataKey,
+    ];
+
+    /// As the column `kind` has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Tenant => "tenant",
+            Self::Checkpoint => "checkpoint",
+            Self::Token => "token",
+            Self::Response => "response",
+            Self::Webhook => "webhook",
+            Self::Seal => "seal",
+            Self::DataKey => "data_key",
+        }
+    }
+}
+
+pub struct Key {
+    kid: String,
+    seed: Zeroizing<[u8; 32]>,
+}
+
+impl Key {
+    pub(crate) fn new(kid: String, seed: Zeroizing<[u8; 32]>) -> Self {
+        Self { kid, seed }
+    }
+
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    pub fn seed(&self) -> &[u8; 32] {
+        &self.seed
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({})", self.kid)
+    }
+}
+
+type Slot = (Purpose, Option<TenantId>);
+
+/// The open keys of one purpose and tenant.
+#[derive(Clone, Default)]
+struct Ring {
+    active: Option<Arc<Key>>,
+    retiring: Vec<Arc<Key>>,
+}
+
+/// The first one wraps; all open.
+struct Masters(Vec<Arc<MasterKey>>);
+
+struct Inner {
+    store: Store,
+    clock: Clock,
+    rng: Rng,
+    masters: ArcSwap<Masters>,
+    rings: ArcSwap<HashMap<Slot, Ring>>,
+    /// One writer in this process; between processes the database decides.
+    writing: Mutex<()>,
+}
+
+#[derive(Clone)]
+pub struct Keyring(Arc<Inner>);
+
+impl Keyring {
+    /// Opens all keys. `previous` is the master key before this one, as long as some keys may still be wrapped by it;
+    /// [`Keyring::rewrap`] then finishes what was begun.
+    pub async fn open(
+        store: Store,
+        master: MasterKey,
+        previous: Option<MasterKey>,
+        clock: Clock,
+        rng: Rng,
+    ) -> Result<Self, Fault> {
+        let masters = std::iter::once(master).chain(previous).map(Arc::new).collect();
+        let keyring = Self(Arc::new(Inner {
+            store,
+            clock,
+            rng,
+            masters: ArcSwap::from_pointee(Masters(masters)),
+            rings: ArcSwap::default(),
+            writing: Mutex::default(),
+        }));
+        keyring.refresh().await?;
+        // Another replica may have made it just now, with another master key: then this reads it, and says so.
+        keyring.key(Purpose::Check, None).await?;
+        Ok(keyring)
+    }
+
+    /// Reads all keys again, to see those that other replicas made or rotated. Call it now and then.
+    pub async fn refresh(&self) -> Result<(), Fault> {
+        let _writing = self.0.writing.lock().await;
+        let rows = self.0.store.server_keys().await?;
+        let masters = self.0.masters.load_full();
+        let closed = rows.iter().filter(|row| masters.unwrap(row).is_none()).count();
+        if closed > 0 {
+            return Err(not_ours(closed, rows.len()));
+        }
+        let mut rings: HashMap<Slot, Ring> = HashMap::new();
+        for row in &rows {
+            // A kind of a newer Toolgate is none of ours.
+            let Some(purpose) = Purpose::ALL.into_iter().find(|purpose| purpose.as_str() == row.kind) else { continue };
+            let slot = rings.entry((purpose, row.tenant)).or_default();
+            slot.add(row.state, masters.unwrap(row));
+        }
+        self.0.rings.store(Arc::new(rings));
+        Ok(())
+    }
+
+    /// The active key if it is in memory; never waits.
+    pub fn loaded(&self, purpose: Purpose, tenant: Option<TenantId>) -> Option<Arc<Key>> {
+        self.0.rings.load().get(&(purpose, tenant))?.active.clone()
+    }
+
+    /// The active key, made if there is none.
+    pub async fn key(&self, purpose: Purpose, tenant: Option<TenantId>) -> Result<Arc<Key>, Fault> {
+        if let Some(key) = self.loaded(purpose, tenant) {
+            return Ok(key);
+        }
+        let _writing = self.0.writing.lock().await;
+        if let Some(key) = self.loaded(purpose, tenant) {
+            return Ok(key);
+        }
+        if let Some(key) = self.read(purpose, tenant).await?.active {
+            return Ok(key);
+        }
+        let mut change = Change::new(tenant.unwrap_or(TenantId::SYSTEM));
+        change.insert_server_key(&self.make(purpose, tenant)?);
+        match self.0.store.commit(change).await {
+            Err(error) if !WrappedKey::lost_the_race(&error) => return Err(error.into()),
+            // Ours is there now, or the winner's.
+            Ok(_) | Err(_) => {}
+        }
+        let made = self.read(purpose, tenant).await?.active;
+        made.ok_or_else(|| Fault::internal(format!("the {} key went away while it was made", purpose.as_str())))
+    }
+
+    /// The active key and those it replaced, read from the database: what any of them made is good. The active one
+    /// comes first.
+    pub async fn all(&self, purpose: Purpose, tenant: Option<TenantId>) -> Result<Vec<Arc<Key>>, Fault> {
+        let _writing = self.0.writing.lock().await;
+        let Ring { active, retiring } = self.read(purpose, tenant).await?;
+        Ok(active.into_iter().chain(retiring).collect())
+    }
+
+    /// A key by its id, active or retiring: from memory, and from the database if it is not there.
+    pub async fn by_kid(
+        &self,
+        purpose: Purpose,
+        tenant: Option<TenantId>,
+        kid: &str,
+    ) -> Result<Option<Arc<Key>>, Fault> {
+        let known = self
+            .0
+            .rings
+            .load()
+            .get(&(purpose, tenant))
+            .and_then(|ring| ring.active.iter().chain(&ring.retiring).find(|key| key.kid == kid).cloned());
+        match known {
+            Some(key) => Ok(Some(key)),
+            None => Ok(self.all(purpose, tenant).await?.into_iter().find(|key| key.kid == kid)),
+        }
+    }
+
+    /// Makes a new active key; the one before retires, and what it made stays good.
+    pub async fn rotate(&self, purpose: Purpose, tenant: Option<TenantId>) -> Result<Arc<Key>, Fault> {
+        let _writing = self.0.writing.lock().await;
+        let before = self.read(purpose, tenant).await?.active;
+        let mut change = Change::new(tenant.unwrap_or(TenantId::SYSTEM));
+        if let Some(before) = before {
+            change.retire_server_key(purpose.as_str(), &before.kid);
+        }
+        let row = self.make(purpose, tenant)?;
+        change.insert_server_key(&row);
+        self.0.store.commit(change).await?;
+        let made = self.read(purpose, tenant).await?.active;
+        made.ok_or_else(|| Fault::internal(format!("the {} key went away while it was rotated", purpose.as_str())))
+    }
+
+    /// Puts every key under `new`, row by row, and wraps new ones with it from now on. Cut short it has lost nothing:
+    /// open with both keys and call it again. Answers how many keys it wrapped anew.
+    pub async fn rewrap(&self, new: MasterKey) -> Result<usize, Fault> {
+        let _writing = self.0.writing.lock().await;
+        let before = self.0.masters.load_full();
+        let new = Arc::new(new);
+        let others = before.0.iter().filter(|master| master.bytes() != new.bytes()).cloned();
+        // Before the first row, so that a key made meanwhile is under the new one.
+        let masters = Arc::new(Masters(std::iter::once(new.clone()).chain(others).collect()));
+        self.0.masters.store(masters.clone());
+
+        let mut rows = self.0.store.server_keys().await?;
+        // The check last: while it opens by the old key only, the work is not done.
+        rows.sort_by_key(|row| row.kind == Purpose::Check.as_str());
+        let (mut rewrapped, of) = (0, rows.len());
+        for row in rows {
+            if unwrap(&new, &row).is_some() {
+                continue;
+            }
+            let key = masters.unwrap(&row).ok_or_else(|| not_ours(1, of))?;
+            let mut change = Change::new(row.tenant.unwrap_or(TenantId::SYSTEM));
+            change.rewrap_server_key(&row, wrap(&new, &row, &key.seed, &self.0.rng)?);
+            let outcome = self.0.store.commit(change).await?;
+            rewrapped += usize::from(outcome.changed.first() == Some(&1));
+        }
+        // Another replica may have made one with the old key between our reading and now.
+        let left = self.0.store.server_keys().await?.iter().filter(|row| unwrap(&new, row).is_none()).count();
+        if left > 0 {
+            return Err(Fault::conflict(
+                format!("{left} keys were wrapped by another master key while all were being rewrapped"),
+                "give every replica the new master key and the previous one, then rewrap again",
+            ));
+        }
+        self.0.masters.store(Arc::new(Masters(vec![new])));
+        info!(rewrapped, "the server's keys are under the new master key");
+        Ok(rewrapped)
+    }
+
+    fn make(&self, purpose: Purpose, tenant: Option<TenantId>) -> Result<WrappedKey, Fault> {
+        let Inner { clock, rng, masters, .. } = &*self.0;
+        let mut row = WrappedKey {
+            kind: purpose.as_str().to_owned(),
+            kid: BASE32_NOPAD.encode(&rng.bytes::<10>()).to_ascii_lowercase(),
+            tenant,
+            wrapped: Vec::new(),
+            state: KeyState::Active,
+            created_at: clock.now(),
+        };
+        let mut seed = Zeroizing::new([0; 32]);
+        rng.fill(&mut *seed);
+        let masters = masters.load();
+        let master = masters.0.first().ok_or_else(|| Fault::internal("the keyring has no master key"))?;
+        row.wrapped = wrap(master, &row, &seed, rng)?;
+        Ok(row)
+    }
+
+    /// Reads one slot into memory. The caller holds `writing`.
+    async fn read(&self, purpose: Purpose, tenant: Option<TenantId>) -> Result<Ring, Fault> {
+        let rows = self.0.store.server_keys_of(purpose.as_str(), tenant).await?;
+        let masters = self.0.masters.load_full();
+        let mut ring = Ring::default();
+        for row in &rows {
+            let key = masters.unwrap(row).ok_or_else(|| not_ours(1, 1))?;
+            ring.add(row.state, Some(key));
+        }
+        self.0.rings.rcu(|rings| {
+            let mut rings = HashMap::clone(rings);
+            rings.insert((purpose, tenant), ring.clone());
+            rings
+        });
+        Ok(ring)
+    }
+}
+
+impl Ring {
+    fn add(&mut self, state: KeyState, key: Option<Key>) {
+        let key = key.map(Arc::new);
+        match state {
+            KeyState::Active => self.active = key,
+            KeyState::Retiring => self.retiring.extend(key),
+            KeyState::Retired => {}
+        }
+    }
+}
+
+impl Masters {
+    fn unwrap(&self, row: &WrappedKey) -> Option<Key> {
+        self.0.iter().find_map(|master| unwrap(master, row))
+    }
+}
+
+/// A row moved to another kind, id or tenant does not open.
+fn context(row: &WrappedKey) -> String {
+    let tenant = row.tenant.map_or_else(|| "-".to_owned(), |tenant| tenant.to_string());
+    format!("{}|{}|{tenant}|{LABEL}", row.kind, row.kid)
+}
+
+fn wrap(master: &MasterKey, row: &WrappedKey, seed: &[u8; 32], rng: &Rng) -> Result<Vec<u8>, Fault> {
+    envelope::encrypt(master.bytes(), context(row).as_bytes(), seed, rng)
+        .ok_or_else(|| Fault::internal("the cipher refused to wrap a key"))
+}
+
+fn unwrap(master: &MasterKey, row: &WrappedKey) -> Option<Key> {
+    let opened = envelope::decrypt(master.bytes(), context(row).as_bytes(), &row.wrapped)?;
+    let seed = Zeroizing::new(<[u8; 32]>::try_from(opened.as_slice()).ok()?);
+    Some(Key::new(row.kid.clone(), seed))
+}
+
+fn not_ours(closed: usize, of: usize) -> Fault {
+    if closed == of {
+        Fault::new(
+            FaultKind::Unavailable,
+            "this database was made with another master key",
+            "restore the master.key of the folder that made it, or set TOOLGATE_MASTER_KEY to that key; all replicas share one",
+        )
+    } else {
+        Fault::new(
+            FaultKind::Unavailable,
+            format!("{closed} of {of} server keys are wrapped by another master key, or were changed"),
+            "if a change of the master key was cut short, give the previous one too (TOOLGATE_MASTER_KEY_PREVIOUS)",
+        )
+    }
+}

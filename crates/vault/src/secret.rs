@@ -1,0 +1,45 @@
+//! A secret value on its way to a runner.
+
+use zeroize::Zeroizing;
+
+/// Cannot be copied, shown or written by accident; wiped when it goes.
+///
+/// ```compile_fail
+/// fn copy(secret: &toolgate_vault::Secret) -> toolgate_vault::Secret { secret.clone() }
+/// ```
+/// ```compile_fail
+/// fn show(secret: &toolgate_vault::Secret) -> String { secret.to_string() }
+/// ```
+/// ```compile_fail
+/// fn write(secret: &toolgate_vault::Secret) -> String { serde_json::to_string(secret).unwrap() }
+/// ```
+pub struct Secret {
+    name: String,
+    value: Zeroizing<Vec<u8>>,
+}
+
+impl Secret {
+    pub fn new(name: impl Into<String>, value: Vec<u8>) -> Self {
+        Self { name: name.into(), value: Zeroizing::new(value) }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value in clear. Every caller is a place where it could get out, so the word is easy to search for.
+    pub fn expose(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// The value in clear, if it is text.
+    pub fn expose_text(&self) -> Option<&str> {
+        str::from_utf8(&self.value).ok()
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secret({})", self.name)
+    }
+}
