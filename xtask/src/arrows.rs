@@ -1,4 +1,4 @@
-//! Which crate may use which: arrows go down only, as `ARCHITECTURE.md` draws them.
+//! Which crate may use which: arrows go down only, as `ARCHITECTURE.md` draws them; and what is for tests stays there.
 
 use cargo_metadata::Metadata;
 
@@ -34,6 +34,9 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
+/// The feature under which a crate helps the tests of those above it.
+const TESTING: &str = "testing";
+
 /// Tools for us, not part of the product: they may use anything.
 const FREE: [&str; 2] = ["bench", "xtask"];
 
@@ -65,6 +68,14 @@ pub fn check(metadata: &Metadata, tree: &Tree) -> Vec<Finding> {
             // A crate's own tests may switch on its helpers for tests.
             if to == folder && dependency.kind == cargo_metadata::DependencyKind::Development {
                 continue;
+            }
+            if dependency.kind != cargo_metadata::DependencyKind::Development
+                && dependency.features.iter().any(|feature| feature == TESTING)
+            {
+                let line = line_of(text, |line| line.starts_with(&dependency.name));
+                let what = format!("the feature `{TESTING}` of `{to}` would be in the product");
+                let fix = "name it under `[dev-dependencies]`: it makes permits and databases that only tests may have";
+                findings.push(Finding::error(manifest.as_str(), line, what, fix));
             }
             if let Err((what, fix)) = arrow(folder, to) {
                 let line = line_of(text, |line| line.starts_with(&dependency.name));

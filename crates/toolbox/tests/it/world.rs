@@ -1,0 +1,118 @@
+//! The shipped tools in a fresh database, with a runner and a tenant to call them from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolgate_contracts::{Clock, Definition, ErrorCode, Id, Rng, Slug, TenantId, Timestamp, ToolError};
+use toolgate_engine::{Call, Outcome, Runner as _, testing};
+use toolgate_registry::commands::Registry;
+use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_store::people::Tenant;
+use toolgate_store::testing::every_store;
+use toolgate_store::{Change, Store};
+use toolgate_toolbox::{BUILTINS, Builtin, TOOLS, Tools};
+
+pub struct World {
+    pub tenant: TenantId,
+    pub slug: Slug,
+    pub clock: Clock,
+    pub rng: Rng,
+    pub store: Store,
+    pub runner: Arc<Builtin>,
+    pub files: PathBuf,
+    registry: Registry,
+    _folder: tempfile::TempDir,
+}
+
+pub async fn every_world(test: impl AsyncFn(World)) {
+    every_store(async |store| test(World::open(store).await).await).await;
+}
+
+impl World {
+    async fn open(store: Store) -> Self {
+        let clock = Clock::manual(Timestamp::from_millis(1_794_736_800_000));
+        let rng = Rng::seeded(7);
+        let tenant = TenantId::new(&clock, &rng);
+        for (id, slug) in [(TenantId::SYSTEM, "system"), (tenant, "acme")] {
+            let row = Tenant {
+                id,
+                slug: slug.parse().unwrap(),
+                name: slug.to_owned(),
+                currency: "USD".to_owned(),
+                open_write: false,
+                limits: toolgate_contracts::TenantLimits::default(),
+                created_at: clock.now(),
+            };
+            let mut change = Change::new(id);
+            change.insert_tenant(&row);
+            store.commit(change).await.unwrap();
+        }
+        let registry = Registry::open(store.clone(), clock.clone(), rng.clone(), BUILTINS).await.unwrap();
+        registry.publish_code_tools(TOOLS).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let files = folder.path().join("files");
+        let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: files.clone() };
+        let runner = Arc::new(Builtin::new(tools));
+        Self { tenant, slug: "acme".parse().unwrap(), clock, rng, store, runner, files, registry, _folder: folder }
+    }
+
+    pub fn tool(&self, name: &str) -> ResolvedTool {
+        let snapshot = self.registry.snapshot();
+        let found = snapshot.tenant(self.tenant).unwrap().resolve(&name.parse().unwrap(), "2026-11-15");
+        found.unwrap_or_else(|| panic!("no tool {name}"))
+    }
+
+    pub fn call(&self, tool: &str, input: Value) -> Call {
+        testing::call(self.tenant, self.slug.clone(), self.tool(tool), input, &self.clock, &self.rng)
+    }
+
+    /// A call of a tool that a tenant made of the function.
+    pub fn call_of_own(&self, tool: &str, input: Value, change: impl FnOnce(&mut Definition)) -> Call {
+        let mut call = self.call(tool, input);
+        let mut definition = Definition::clone(&call.tool.definition);
+        change(&mut definition);
+        call.tool.definition = Arc::new(definition);
+        call
+    }
+
+    pub async fn run(&self, call: Call) -> Outcome {
+        self.runner.run(testing::permit(call)).await
+    }
+
+    /// The output of a call that goes well.
+    pub async fn output(&self, tool: &str, input: Value) -> Value {
+        output(self.run(self.call(tool, input)).await)
+    }
+
+    pub async fn check(&self, tool: &str, input: Value, expected: Value) {
+        assert_eq!(self.output(tool, input.clone()).await, expected, "{tool} {input}");
+    }
+
+    /// That a call fails so.
+    pub async fn refused(&self, tool: &str, input: Value, code: ErrorCode, reason: &str, message: &str) {
+        let error = error(self.run(self.call(tool, input.clone())).await);
+        let found = (error.code, error.reason(), error.message.as_str());
+        assert_eq!(found, (code, reason, message), "{tool} {input}");
+    }
+
+    pub fn new_id<K>(&self) -> Id<K> {
+        Id::new(&self.clock, &self.rng)
+    }
+}
+
+#[track_caller]
+pub fn output(outcome: Outcome) -> Value {
+    match outcome {
+        Outcome::Done(done) => done.result.structured.expect("a structured result"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn error(outcome: Outcome) -> ToolError {
+    match outcome {
+        Outcome::Failed(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
