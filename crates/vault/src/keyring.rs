@@ -351,7 +351,7 @@ fn not_ours(closed: usize, of: usize) -> Fault {
         Fault::new(
             FaultKind::Unavailable,
             format!("{closed} of {of} server keys are wrapped by another master key, or were changed"),
-            "if a change of the master key was cut short, give the previous one too (TOOLGATE_MASTER_KEY_PREVIOUS)",
+            "if a change of the master key was cut short, start with both, the new and the previous one; else restore a backup",
         )
     }
 }
