@@ -100,28 +100,15 @@ pub struct Refused {
 }
 
 impl Question<'_> {
+    /// Steps 2 to 5 for this input.
     pub fn answer(&self, input: Value) -> Result<Admitted, Refusal> {
         let clock = Stopwatch::start();
-        let (tool, member) = self.resolve()?;
-        let mut decision = Decision {
-            revision: self.revision,
-            verdict: Verdict::Allow,
-            member: member.as_ref().map_or_else(ToString::to_string, ToString::to_string),
-            asks: Vec::new(),
-            refused_at: None,
-            limits: Vec::new(),
-            intent: None,
-            spans: Vec::with_capacity(6),
-        };
+        let (tool, mut decision, standing) = self.standing()?;
+        let clock = clock.lap(Step::Resolve, &mut decision.spans);
         let refused = |step: Step, tool: ResolvedTool, input: Value, decision: Decision, error: ToolError| {
             let decision = Decision { verdict: Verdict::Deny, refused_at: Some(step), ..decision };
             Refusal::Refused(Box::new(Refused { tool, input, decision, error }))
         };
-        let standing = match member {
-            Err(outside) => Err(outside_error(&tool, &outside)),
-            Ok(_) => usable(&tool),
-        };
-        let clock = clock.lap(Step::Resolve, &mut decision.spans);
         if let Err(error) = standing {
             return Err(refused(Step::Resolve, tool, input, decision, error));
         }
@@ -133,13 +120,30 @@ impl Question<'_> {
         if let Err(error) = self.authorize(&tool, &input) {
             return Err(refused(Step::Authorize, tool, input, decision, error));
         }
-        let clock = clock.lap(Step::Authorize, &mut decision.spans);
-        decision.asks = self.asks(&tool);
-        if !decision.asks.is_empty() {
-            decision.verdict = Verdict::Ask;
-        }
-        let _ = clock.lap(Step::Decide, &mut decision.spans);
+        let _ = clock.lap(Step::Authorize, &mut decision.spans);
         Ok(Admitted { tool, input, decision })
+    }
+
+    /// What can be said whatever the arguments are: whether the tool is there for this caller, may be used now, and
+    /// which standing reasons there are to ask a person.
+    pub fn standing(&self) -> Result<(ResolvedTool, Decision, Result<(), ToolError>), Refusal> {
+        let (tool, member) = self.resolve()?;
+        let asks = self.asks(&tool);
+        let decision = Decision {
+            revision: self.revision,
+            verdict: if asks.is_empty() { Verdict::Allow } else { Verdict::Ask },
+            member: member.as_ref().map_or_else(ToString::to_string, ToString::to_string),
+            asks,
+            refused_at: None,
+            limits: Vec::new(),
+            intent: None,
+            spans: Vec::with_capacity(6),
+        };
+        let standing = match member {
+            Err(outside) => Err(outside_error(&tool, &outside)),
+            Ok(_) => usable(&tool),
+        };
+        Ok((tool, decision, standing))
     }
 
     /// Step 2. What the caller may not know of does not exist; what they know and may not use now is told why.

@@ -18,6 +18,7 @@ pub mod follow;
 pub mod metrics;
 mod output;
 pub mod permit;
+pub mod preflight;
 pub mod read;
 mod record;
 mod recovery;

@@ -1,12 +1,16 @@
 //! Every route, in one place. Those of [`behind_the_door`] have a caller; the few of [`in_front`] have none.
 
 mod agents;
+mod calls;
+mod events;
+pub mod audit;
 mod control;
 mod document;
 mod keys;
 mod paging;
 mod people;
 mod profiles;
+mod runs;
 mod search;
 mod session;
 mod system;
@@ -77,6 +81,25 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(control::show_limits, control::set_limits))
         .routes(routes!(control::kill_switches, control::set_kill_switch))
         .routes(routes!(usage::usage))
+        .routes(routes!(calls::preflight))
+        .routes(routes!(calls::submit, calls::list))
+        .routes(routes!(calls::show))
+        .routes(routes!(calls::cancel))
+        .routes(routes!(calls::complete))
+        .routes(routes!(calls::settle))
+        .routes(routes!(calls::receipt))
+        .routes(routes!(calls::proof))
+        .routes(routes!(calls::blob))
+        .routes(routes!(runs::open, runs::list))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::add_step))
+        .routes(routes!(runs::end))
+        .routes(routes!(runs::tool_event))
+        .routes(routes!(events::of_run))
+        .routes(routes!(events::of_tenant))
+        .routes(routes!(runs::lease))
+        .routes(routes!(runs::heartbeat))
+        .routes(routes!(runs::complete))
         .routes(routes!(search::search))
         .routes(routes!(search::categories))
         .routes(routes!(agents::list, agents::create))
@@ -96,6 +119,14 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(people::show_user, people::edit_user))
         .routes(routes!(people::sign_in_link))
         .routes(routes!(people::erase_person))
+        .routes(routes!(audit::entries))
+        .routes(routes!(audit::prove))
+        .routes(routes!(audit::checkpoint))
+        .routes(routes!(audit::checkpoints))
+        .routes(routes!(audit::consistency))
+        .routes(routes!(audit::heads))
+        .routes(routes!(audit::key))
+        .routes(routes!(audit::export))
         .routes(routes!(system::retention))
         .routes(routes!(system::config))
         .routes(routes!(system::doctor))

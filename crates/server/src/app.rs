@@ -6,24 +6,39 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
+use toolgate_engine::external::External;
+use toolgate_engine::shared::Shared;
+use toolgate_engine::{Audit, Engine, Parts, Runners};
 use toolgate_registry::commands::{Builtins, CodeTool, FIRST_WORKSPACE, Registry};
 use toolgate_registry::groups::SEEDED_GROUPS;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::{Change, Configured, Kind, Options, Store};
+use toolgate_vault::{Keyring, MasterKey};
 
 use crate::config::Config;
 use crate::exposition::Exposition;
 
 pub const FIRST_TENANT: &str = "default";
 pub const FIRST_USER: &str = "admin";
+/// How long calls that run may take to end when the server stops; those with effects are never cut off unseen.
+const DRAIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// Definitions judged at once, of which each may keep a core busy; more wait for their turn.
 const JUDGED_AT_ONCE_MAX: usize = 2;
 
-/// The tools compiled into this program.
+/// The tools compiled into this program, and what runs tools in it.
 #[derive(Clone, Copy)]
 pub struct CodeTools {
     pub tools: &'static [CodeTool],
     pub builtins: Builtins,
+    pub runners: fn(&Wiring<'_>) -> Runners,
+}
+
+/// What runners may be made of.
+pub struct Wiring<'a> {
+    pub store: &'a Store,
+    pub clock: &'a Clock,
+    pub rng: &'a Rng,
+    pub data: &'a Path,
 }
 
 #[derive(Clone)]
@@ -32,7 +47,9 @@ pub struct App(Arc<Inner>);
 pub struct Inner {
     pub config: Config,
     pub store: Store,
-    pub registry: Registry,
+    pub registry: Arc<Registry>,
+    pub engine: Engine,
+    pub audit: Audit,
     pub clock: Clock,
     pub rng: Rng,
     pub data: std::path::PathBuf,
@@ -60,19 +77,40 @@ impl App {
         let store = open_store(&config, data).await?;
         store.migrate().await?;
         first_rows(&store, &clock, &rng).await?;
-        let registry = Registry::open(store.clone(), clock.clone(), rng.clone(), code.builtins).await?;
+        let registry = Arc::new(Registry::open(store.clone(), clock.clone(), rng.clone(), code.builtins).await?);
         registry.publish_code_tools(code.tools).await?;
+        let master = master_key(&config, data, &rng)?;
+        let keyring = Keyring::open(store.clone(), master, None, clock.clone(), rng.clone()).await?;
+        let audit = Audit::open(store.clone(), keyring.clone(), Some(data), clock.clone(), rng.clone()).await?;
+        let exposition = Exposition::default();
+        let runners = (code.runners)(&Wiring { store: &store, clock: &clock, rng: &rng, data });
+        let engine = Engine::new(Parts {
+            store: store.clone(),
+            registry: Arc::clone(&registry),
+            keyring,
+            runners: runners.with("external", Arc::new(External::new(store.clone(), clock.clone()))),
+            shared: Shared::open(config.redis_url()).await?,
+            metrics: Arc::clone(&exposition.calls),
+            clock: clock.clone(),
+            rng: rng.clone(),
+            blobs: data.join("blobs"),
+            audit: audit.clone(),
+        });
+        // An SQLite file is ours alone while we hold the folder, so whoever ran calls before is gone.
+        engine.start(store.kind() == Kind::Sqlite).await?;
         Ok(Self(Arc::new(Inner {
             config,
             store,
             registry,
+            engine,
+            audit,
             clock,
             rng,
             data: data.to_owned(),
             judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
             draining: AtomicBool::new(false),
-            exposition: Exposition::default(),
+            exposition,
         })))
     }
 
@@ -113,9 +151,19 @@ impl App {
     }
 
     pub async fn close(&self) {
+        self.engine.drain(DRAIN).await;
         if let Err(error) = self.store.clone().close().await {
             tracing::error!("closing the database: {error}");
         }
+    }
+}
+
+/// The key that wraps all others: given, in a file that is named, or in the data folder, where it is made when new.
+fn master_key(config: &Config, data: &Path, rng: &Rng) -> Result<MasterKey, Fault> {
+    match (config.get("master_key"), config.get("master_key_file")) {
+        ("", "") => MasterKey::in_folder(data, rng),
+        ("", file) => MasterKey::from_file(Path::new(file)),
+        (key, _) => MasterKey::parse(key),
     }
 }
 

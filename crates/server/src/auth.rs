@@ -257,6 +257,11 @@ impl App {
     }
 }
 
+/// Whoever made a request, with the rights they have now. For streams that stay open after it.
+pub async fn again(app: &App, request: &Parts) -> Result<Caller, Fault> {
+    caller_of(app, request).await
+}
+
 /// Whether a key would be let in.
 pub async fn key_works(app: &App, key: &str) -> Result<bool, Fault> {
     match key_caller(app, key).await {

@@ -74,6 +74,18 @@ pub const KEYS: &[Key] = &[
         check: is_redis,
     },
     Key {
+        name: "master_key",
+        default: "",
+        about: "The key that wraps all other keys of the server, 32 bytes as hexadecimal or base64; the same on every replica. Better in a file.",
+        check: anything,
+    },
+    Key {
+        name: "master_key_file",
+        default: "",
+        about: "A file with the master key. Empty: `master.key` in the data folder, made when it is missing.",
+        check: anything,
+    },
+    Key {
         name: "durability",
         default: "auto",
         about: "`auto`: what has an effect is on the disk before it is answered. `power`: everything is.",
@@ -224,6 +236,9 @@ impl Config {
             if let Some(setting) = settings.get_mut(name) {
                 setting.value = without_password(&setting.value);
             }
+        }
+        if let Some(setting) = settings.get_mut("master_key").filter(|setting| !setting.value.is_empty()) {
+            setting.value = "(set)".to_owned();
         }
         settings
     }

@@ -21,12 +21,14 @@ mod serve;
 pub mod telemetry;
 pub mod tls;
 
-pub use app::{App, CodeTools};
+pub use app::{App, CodeTools, Wiring};
 pub use auth::LocalCaller;
 pub use config::Config;
 pub use exposition::Exposition;
 pub use serve::{DataFolder, Ready, Running, ServeError, outer, serve};
 
+/// What a client calls itself, for the record of the door a call came through.
+pub const CLIENT_HEADER: &str = "toolgate-client";
 /// Which tenant a request is about, where the caller may choose.
 pub const TENANT_HEADER: &str = "toolgate-tenant";
 /// The registry's revision that holds what a caller changed.

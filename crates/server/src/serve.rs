@@ -11,8 +11,10 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 use toolgate_contracts::page::PAGE_ITEMS_MAX;
 use toolgate_contracts::{Caller, Clock, Fault, Rng, Role};
+use toolgate_engine::audit::Sequencer;
 use toolgate_store::lock::{DataLock, Held, LockError};
 use toolgate_store::people::{User, UserKind};
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -25,6 +27,8 @@ use crate::proxies::{self, ReachedBy};
 use crate::tls::{self, Tls};
 use crate::{LocalCaller, pages, telemetry};
 
+/// How long calls that run may take to end when the server stops.
+const DRAIN: Duration = Duration::from_secs(4);
 /// How soon a change made by another replica is seen here.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
@@ -135,7 +139,9 @@ pub async fn serve(
     };
     publish(&tls.iter().map(Tls::fingerprint).collect::<Vec<_>>())?;
 
+    app.audit.check_pins().await?;
     let refresher = tokio::spawn(follow_other_replicas(app.clone()));
+    let background = Background::start(&app);
     // Whoever comes before the first is accepted waits in the kernel's queue.
     ready(Ready { sign_in_url: app.sign_in_url(&token), url, key_file: key_file.clone() });
     let ending = app.clone();
@@ -158,8 +164,36 @@ pub async fn serve(
         () = certificates => {}
     }
     refresher.abort();
+    app.engine.drain(DRAIN).await;
+    background.end().await;
     app.close().await;
     Ok(())
+}
+
+/// What a server does besides answering: attends to calls, gives the log its order, sums up usage.
+struct Background {
+    stop: CancellationToken,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Background {
+    fn start(app: &App) -> Self {
+        let stop = CancellationToken::new();
+        let (engine, until) = (app.engine.clone(), stop.clone());
+        let attending = tokio::spawn(async move { engine.attend_background(until).await });
+        let sequencing = tokio::spawn(Sequencer::new(app.audit.clone()).run(stop.clone()));
+        let summing = tokio::spawn(toolgate_engine::usage::follow(app.store.clone(), stop.clone()));
+        Self { stop, tasks: vec![attending, sequencing, summing] }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        for task in self.tasks {
+            if tokio::time::timeout(Duration::from_secs(2), task).await.is_err() {
+                tracing::warn!("background work does not end");
+            }
+        }
+    }
 }
 
 /// The router with its doors: who asks, host names, security headers; and what is noted of every request.

@@ -60,19 +60,24 @@ impl Audit {
         self.newest_signed(tenant, &mut log).await
     }
 
-    /// Heads of more than `after` entries, smallest first: a page of them, and whether there are more.
-    pub async fn heads(&self, tenant: TenantId, after: u64, limit: u32) -> Result<(Vec<SignedHead>, bool), Fault> {
+    /// Heads of more than `after` entries, smallest first: a page of them, and after which size it goes on.
+    pub async fn heads(
+        &self,
+        tenant: TenantId,
+        after: u64,
+        limit: u32,
+    ) -> Result<(Vec<SignedHead>, Option<u64>), Fault> {
         let trust = self.trust(tenant).await?;
         let limit = limit.min(PAGE_CHECKPOINTS);
         let signed = self.0.store.checkpoints_after(tenant, after, limit).await?;
-        let more = signed.len() == limit as usize;
+        let next = signed.last().filter(|_| signed.len() == limit as usize).map(|last| last.size);
         // Those of the log that a restored database held before are not this log's.
         let own = signed.into_iter().filter(|signed| is_of(&signed.note, &trust));
         let open = |signed: Signed| {
             let head = trust.open(signed.note.as_bytes()).map_err(|broken| damaged(tenant, &broken))?;
             Ok(SignedHead { head, at: signed.at })
         };
-        Ok((own.map(open).collect::<Result<_, Fault>>()?, more))
+        Ok((own.map(open).collect::<Result<_, Fault>>()?, next))
     }
 
     /// The keys that sign and have signed this log, the newest first.

@@ -198,7 +198,8 @@ async fn only_the_operator_says_that_a_tool_does_less_than_its_runner_might() {
     every_world(async |world| {
         let author = world.user("default", "ann", &["author"]).await;
         let admin = world.user("default", "adam", &["admin"]).await;
-        let operator = world.user("system", "olga", &["operator"]).await;
+        world.tenant("ops").await;
+        let operator = world.user("ops", "olga", &["operator"]).await;
         world.register(&author, external("lookUp", json!({}))).await.ok();
         world.register(&author, external("lookUp", json!({"egress_class": "none"}))).await.refused(400);
         let path = "/api/v1/tools/lookUp/classification";

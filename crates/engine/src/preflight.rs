@@ -1,0 +1,89 @@
+//! Whether a call would go through now, without making it: the same questions, no record, no effect.
+
+use serde::Serialize;
+use toolgate_contracts::{Caller, ErrorCode, Fault, Mode, Permission, ToolRef};
+use utoipa::ToSchema;
+
+use crate::admit::{Question, Refusal};
+use crate::engine::Engine;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Readiness {
+    Ready,
+    /// It may work later by itself.
+    Transient,
+    /// Somebody has to do something first.
+    NeedsPerson,
+    UnknownTool,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Preflight {
+    pub tool: String,
+    pub version: Option<String>,
+    pub state: Readiness,
+    /// Why it is not simply ready.
+    pub reasons: Vec<String>,
+}
+
+impl Engine {
+    pub async fn preflight(&self, caller: &Caller, name: &str) -> Result<Preflight, Fault> {
+        caller.require(&Permission::TOOLS_READ)?;
+        let unknown = || Preflight {
+            tool: name.to_owned(),
+            version: None,
+            state: Readiness::UnknownTool,
+            reasons: vec![format!("no tool `{name}` for this caller")],
+        };
+        let Ok(reference) = name.parse::<ToolRef>() else { return Ok(unknown()) };
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let today = self.clock.now().day();
+        let question = Question {
+            registry,
+            revision: snapshot.revision,
+            caller,
+            agent: caller.agent.and_then(|id| registry.agents.get(&id)),
+            run: None,
+            today: &today,
+            tool: &reference,
+            mode: Mode::Execute,
+        };
+        let (tool, mut decision, standing) = match question.standing() {
+            Ok((tool, decision, standing)) => (tool, decision, standing),
+            Err(Refusal::NotFound(_)) => return Ok(unknown()),
+            Err(Refusal::Refused(refused)) => (refused.tool, refused.decision, Err(refused.error)),
+        };
+        let mut found = Preflight {
+            tool: tool.name.to_string(),
+            version: Some(tool.version.version.to_string()),
+            state: Readiness::Ready,
+            reasons: Vec::new(),
+        };
+        if let Err(error) = standing {
+            (found.state, found.reasons) = (Readiness::NeedsPerson, vec![error.message]);
+            return Ok(found);
+        }
+        if !caller.may(&Permission::CALLS_CREATE) {
+            found.state = Readiness::NeedsPerson;
+            found.reasons.push(format!("calling needs the permission `{}`", Permission::CALLS_CREATE));
+        }
+        if !decision.asks.is_empty() {
+            found.state = Readiness::NeedsPerson;
+            found.reasons.append(&mut decision.asks);
+        }
+        let ready = match self.runners.get(&tool.definition) {
+            Ok(runner) => runner.ready(&tool.definition).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ready {
+            let passing = matches!(error.code, ErrorCode::NetworkError | ErrorCode::RateLimit | ErrorCode::Timeout);
+            if found.state == Readiness::Ready {
+                found.state = if passing { Readiness::Transient } else { Readiness::NeedsPerson };
+            }
+            found.reasons.push(error.message);
+        }
+        Ok(found)
+    }
+}
