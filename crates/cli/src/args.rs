@@ -1,6 +1,8 @@
 //! The words of the command line, and where to find what they are about.
 
 mod agent;
+mod audit;
+mod control;
 mod people;
 mod system;
 mod tool;
@@ -10,10 +12,12 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
+pub use audit::{AuditCommand, Entries, Follow, Verify};
 pub use agent::{AgentCommand, AgentFields, ProfileCommand};
+pub use control::{KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 pub use system::{ConfigCommand, DbCommand, Retention, Serve};
-pub use tool::{Filters, List, OverrideCommand, StateChange, ToolCommand};
+pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
 
 use crate::connect::Environment;
 use crate::failure::EXIT_STATUS;
@@ -119,6 +123,13 @@ pub enum Command {
     /// Manage profiles, which tighten what an agent may do
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Limit how often and for how much this tenant calls tools
+    #[command(subcommand)]
+    Limits(LimitsCommand),
+    /// Stop a tenant, an agent or a tool at once
+    #[command(subcommand)]
+    Killswitch(KillswitchCommand),
+    Usage(Usage),
     /// Manage API keys
     #[command(subcommand)]
     Key(KeyCommand),
@@ -131,6 +142,9 @@ pub enum Command {
     /// Manage workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
+    /// Read, export and verify the log of everything that happened
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Look after the database
     #[command(subcommand)]
     Db(DbCommand),
@@ -160,6 +174,9 @@ pub enum Command {
     /// Print every command, one on a line
     #[command(hide = true)]
     Commands,
+    /// Print the API's OpenAPI document
+    #[command(hide = true)]
+    Openapi,
 }
 
 /// The words of a closed list, for help and for suggestions.

@@ -50,6 +50,22 @@ impl Client {
         self.send(Method::DELETE, path, &[], None).await
     }
 
+    pub async fn delete_with(&self, path: &[&str], query: &[Parameter<'_>]) -> Result<Value, Failure> {
+        self.send(Method::DELETE, path, query, None).await
+    }
+
+    /// An answer that is text and not JSON.
+    pub async fn text(&self, path: &[&str], query: &[Parameter<'_>]) -> Result<String, Failure> {
+        let (status, bytes) = self.exchange(Method::GET, path, query, None).await?;
+        match (status, String::from_utf8(bytes)) {
+            (200..=299, Ok(text)) => Ok(text),
+            (status, refused) => {
+                answer(status, refused.unwrap_or_default().as_bytes())?;
+                Err(Failure::unreachable("the answer is no text", "check that the URL is a Toolgate server's"))
+            }
+        }
+    }
+
     /// A list over as many pages as `limit` items need, as one page.
     pub async fn list(&self, path: &[&str], query: &[Parameter<'_>], limit: u32) -> Result<Value, Failure> {
         let mut items: Vec<Value> = Vec::new();
@@ -84,14 +100,24 @@ impl Client {
         query: &[Parameter<'_>],
         body: Option<Value>,
     ) -> Result<Value, Failure> {
+        let (status, bytes) = self.exchange(method, path, query, body).await?;
+        answer(status, &bytes)
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[Parameter<'_>],
+        body: Option<Value>,
+    ) -> Result<(u16, Vec<u8>), Failure> {
         let target = target(path, query)?;
         // A null member would say nothing; left out, the body reads as a person would write it.
         let body = body.map(without_nulls);
-        let (status, bytes) = match self {
-            Self::Remote(remote) => remote.send(method, &target, body).await?,
-            Self::Local(local) => local.send(method, &target, body).await?,
-        };
-        answer(status, &bytes)
+        match self {
+            Self::Remote(remote) => remote.send(method, &target, body).await,
+            Self::Local(local) => local.send(method, &target, body).await,
+        }
     }
 
     /// Ends the use of a local data folder: what was written is on the disk and the lock is free.

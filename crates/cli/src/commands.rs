@@ -1,7 +1,9 @@
 //! Every command, by group.
 
 mod agent;
+mod audit;
 mod config;
+mod control;
 mod db;
 mod doctor;
 mod key;
@@ -36,6 +38,7 @@ pub fn offline(command: &Command, output: &Output) -> Option<Done> {
         Command::Completions { shell } => Some(pages::completions(*shell, output)),
         Command::Man { out } => Some(pages::man(out.as_deref(), output)),
         Command::Commands => Some(pages::commands(output)),
+        Command::Openapi => Some(pages::openapi()),
         _ => None,
     }
 }
@@ -47,6 +50,11 @@ pub async fn run(command: Command, session: &Session) -> Done {
         Command::Config(ConfigCommand::Check { file }) => return config::check(file.as_deref(), session),
         Command::Db(DbCommand::Migrate) => return db::migrate(session).await,
         Command::Db(DbCommand::Restore { file }) => return restore::run(&file, session).await,
+        Command::Audit(ref audit) => {
+            if let Some(done) = audit::without_client(audit, session).await {
+                return done;
+            }
+        }
         _ => {}
     }
     let client = session.connect().await?;
@@ -63,18 +71,25 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,
         Command::Profile(command) => profile::run(command, client, output).await,
+        Command::Limits(command) => control::limits(command, client, output).await,
+        Command::Killswitch(command) => control::killswitch(command, client, output).await,
+        Command::Usage(usage) => control::usage(usage, client, output).await,
         Command::Key(command) => key::run(command, client, output).await,
         Command::Tenant(command) => people::tenant(command, client, output).await,
         Command::User(command) => people::user(command, client, output).await,
         Command::Workspace(command) => people::workspace(command, client, output).await,
         Command::Person(command) => people::person(command, client, output).await,
+        Command::Audit(command) => audit::run(command, client, session).await,
         Command::Db(command) => db::run(command, client, output).await,
         Command::Config(_) => config::show(client, output).await,
         Command::Retention(retention) => delete_old_calls(retention, client, output).await,
         Command::Whoami => whoami(client, output).await,
-        Command::Serve(_) | Command::Doctor | Command::Completions { .. } | Command::Man { .. } | Command::Commands => {
-            Err(Failure::from(toolgate_contracts::Fault::internal("a command took the wrong way")))
-        }
+        Command::Serve(_)
+        | Command::Doctor
+        | Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Commands
+        | Command::Openapi => Err(Failure::from(toolgate_contracts::Fault::internal("a command took the wrong way"))),
     }
 }
 

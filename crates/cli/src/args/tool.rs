@@ -72,11 +72,14 @@ pub enum ToolCommand {
     Deprecate(StateChange),
     /// Stop a tool: it never runs
     Block(StateChange),
+    Classify(Classify),
     /// Adjust a shared tool for this tenant
     #[command(subcommand)]
     Override(OverrideCommand),
     /// Delete a tool that this tenant made and nothing uses
-    Delete { name: String },
+    Delete {
+        name: String,
+    },
     /// Assign a tool to an agent
     Assign {
         /// The tool's name or id
@@ -169,6 +172,33 @@ pub struct Switch {
     /// For every tenant that has not said otherwise; for the operator
     #[arg(long, visible_alias = "global")]
     pub everyone: bool,
+}
+
+/// Say what a tool does, where its runner tells too little; for the operator
+///
+/// A milder class holds for the behaviour that the tool has now: a version that behaves otherwise has the class of its
+/// definition again. A stricter one holds for every version.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  toolgate tool classify lookUp --class read_only --reason \"reads our own wiki, code reviewed\"\n  toolgate tool classify lookUp --clear"
+)]
+pub struct Classify {
+    pub name: String,
+    /// The class that it has
+    #[arg(long, value_parser = one_of(EgressClass::ALL, EgressClass::as_str), required_unless_present = "clear")]
+    pub class: Option<String>,
+    /// What was looked at
+    #[arg(long, required_unless_present = "clear")]
+    pub reason: Option<String>,
+    /// Whether it changes the tenant's own records [default: as its definition says]
+    #[arg(long, value_name = "true|false")]
+    pub changes_state: Option<bool>,
+    /// Take the given class back
+    #[arg(long, conflicts_with_all = ["class", "reason", "changes_state"])]
+    pub clear: bool,
+    /// Whose tool it is, where that is another tenant than the key's own
+    #[arg(long, value_name = "TENANT")]
+    pub of: Option<String>,
 }
 
 #[derive(Args)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{register, search, tool_list, tool_override, tool_show};
+use super::{control, register, search, tool_list, tool_override, tool_show};
 use crate::args::{StateChange, ToolCommand};
 use crate::client::Client;
 use crate::failure::Done;
@@ -26,6 +26,7 @@ pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done
         }
         ToolCommand::Deprecate(change) => set_state(change, "deprecated", client, output).await,
         ToolCommand::Block(change) => set_state(change, "blocked", client, output).await,
+        ToolCommand::Classify(command) => control::classify(command, client, output).await,
         ToolCommand::Override(command) => tool_override::run(command, client, output).await,
         ToolCommand::Delete { name } => {
             let answer = client.delete(&["tools", &name]).await?;

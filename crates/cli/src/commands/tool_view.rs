@@ -9,6 +9,8 @@ pub fn whole(tool: &Value, paint: Paint) -> String {
     Detail::new(paint, &heading)
         .about(&text_of(tool, "description"))
         .field("Class", class(tool))
+        .field("Classified", classified(&tool["classification"]))
+        .field("Stopped", text_of(tool, "stopped"))
         .field("Approval", approval(tool))
         .field("State", state(tool))
         .field("Category", text_of(tool, "category"))
@@ -39,6 +41,23 @@ fn class(tool: &Value) -> String {
         text_of(tool, "egress_class"),
         text_of(tool, "side_effects"),
         text_of(tool, "risk")
+    )
+}
+
+/// What the operator says of the class, against what was declared and what the runner might do.
+fn classified(said: &Value) -> String {
+    if !said.is_object() {
+        return String::new();
+    }
+    let holds = if said["holds"] == false { "; not for this version, which behaves otherwise" } else { "" };
+    format!(
+        "{} by {} on {} (declared {}, the runner's floor {}): {}{holds}",
+        text_of(said, "egress_class"),
+        text_of(said, "classified_by"),
+        time_of(said, "classified_at"),
+        text_of(said, "declared"),
+        text_of(said, "floor"),
+        text_of(said, "reason")
     )
 }
 

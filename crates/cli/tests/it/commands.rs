@@ -79,6 +79,7 @@ fn every_command_works_on_a_data_folder_and_against_a_server() {
         begin(&mut tour);
         tools(&mut tour);
         agents(&mut tour);
+        control(&mut tour);
         people(&mut tour);
         database(&mut tour);
         pages(&mut tour);
@@ -214,6 +215,46 @@ fn agents(tour: &mut Tour) {
     tour.ok(&["profile", "delete", "careful"]);
     tour.ok(&["tool", "delete", "formatGreeting"]);
     tour.run(&["agent", "show", "billing"], 1);
+}
+
+fn control(tour: &mut Tour) {
+    assert_eq!(tour.ok(&["limits", "show"]), json!({}));
+    let set = tour.ok(&["limits", "set", "--rate", "100/60", "--budget", "50", "--max-parallel", "32"]);
+    assert_eq!((&set["max_budget"], &set["rate_limit"]), (&json!("50.00"), &json!({"count": 100, "per_s": 60})));
+    let set = tour.ok(&["limits", "set", "--tool", "Append-Note", "--tool-rate", "5/60", "--rate", "none"]);
+    assert_eq!((&set["max_parallel"], &set["rate_limit"]), (&json!(32), &Value::Null), "what is not named stays");
+    let set = tour.ok(&["limits", "set", "--tool", "appendNote", "--tool-budget", "1.5"]);
+    assert_eq!(set["tools"], json!({"append_note": {"rate_limit": {"count": 5, "per_s": 60}, "max_budget": "1.50"}}));
+    let file = tour.home.write("limits.yaml", "max_budget: \"7\"\n");
+    assert_eq!(tour.ok(&["limits", "set", "--file", &file]), json!({"max_budget": "7.00"}));
+    tour.run(&["limits", "set", "--rate", "often"], 2);
+    tour.run(&["limits", "set", "--rate", "0/1"], 2);
+    assert_eq!(tour.ok(&["limits", "clear"]), json!({}));
+
+    assert_eq!(tour.ok(&["killswitch", "on", "--tool", "echo", "--reason", "it leaks"])["on"], true);
+    assert_eq!(names(&tour.ok(&["killswitch", "list"]), "reason"), ["it leaks"]);
+    let stopped = tour.ok(&["tool", "show", "echo"]);
+    assert_eq!(stopped["stopped"], "the tool `echo` is stopped by a kill switch: it leaks");
+    assert!(!names(&tour.ok(&["tool", "list"]), "name").contains(&"echo".to_owned()));
+    assert_eq!(tour.ok(&["killswitch", "off", "--tool", "echo"])["on"], false);
+    tour.run(&["killswitch", "off", "--tool", "echo"], 1);
+    assert_eq!(tour.ok(&["killswitch", "on", "--reason", "everything"])["scope"], "tenant");
+    assert_eq!(names(&tour.ok(&["tool", "list"]), "name"), [""; 0]);
+    tour.ok(&["killswitch", "off"]);
+
+    let classified = tour.ok(&["tool", "classify", "echo", "--class", "write", "--reason", "careful"]);
+    assert_eq!((&classified["egress_class"], &classified["requires_approval"]), (&json!("write"), &json!(true)));
+    assert_eq!(classified["classification"]["declared"], "none");
+    assert_eq!(tour.ok(&["tool", "classify", "echo", "--clear"])["egress_class"], "none");
+
+    for by in ["tool", "agent", "day", "tenant"] {
+        assert!(tour.ok(&["usage", "--by", by])["items"].is_array());
+    }
+    assert!(tour.ok(&["usage", "--format", "csv"])["items"].is_array(), "--json is JSON");
+    let csv = tour.home.ok(&["usage", "--format", "csv", "--by", "day"]);
+    assert!(csv.starts_with("day,calls,failed,cached,duration_ms,units,cost,reported_cost,currency\n"), "{csv}");
+    assert!(tour.home.ok(&["usage", "--format", "json"]).starts_with('{'));
+    tour.run(&["usage", "--from", "yesterday"], 2);
 }
 
 fn people(tour: &mut Tour) {

@@ -1,0 +1,219 @@
+//! `toolgate limits …`, `toolgate killswitch …`, `toolgate usage`, `toolgate tool classify`.
+
+use serde_json::{Map, Value, json};
+use toolgate_contracts::FoldedName;
+
+use super::list;
+use crate::args::{Classify, KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
+use crate::client::{Client, Parameter};
+use crate::failure::{Done, Exit, Failure};
+use crate::input;
+use crate::output::{Detail, Output, Paint, Table, clean, items_of, print, text_of, time_of};
+
+pub async fn limits(command: LimitsCommand, client: &Client, output: &Output) -> Done {
+    match command {
+        LimitsCommand::Show => {
+            let limits = client.get(&["limits"], &[]).await?;
+            output.show(&limits, shown)
+        }
+        LimitsCommand::Set(SetLimits { file: Some(file), .. }) => {
+            let limits = client.put(&["limits"], input::read_document(&file)?).await?;
+            output.show(&limits, shown)
+        }
+        LimitsCommand::Set(set) => {
+            let mut limits = client.get(&["limits"], &[]).await?.as_object().cloned().unwrap_or_default();
+            apply(&mut limits, set)?;
+            let limits = client.put(&["limits"], Value::Object(limits)).await?;
+            output.show(&limits, shown)
+        }
+        LimitsCommand::Clear => {
+            let limits = client.put(&["limits"], json!({})).await?;
+            output.say(&limits, "This tenant has no limits of its own.")
+        }
+    }
+}
+
+fn apply(limits: &mut Map<String, Value>, set: SetLimits) -> Result<(), Failure> {
+    let SetLimits { file: _, rate, agent_rate, budget, max_parallel, tool, tool_rate, tool_budget } = set;
+    change(limits, "rate_limit", rate.as_deref().map(rate_limit))?;
+    change(limits, "agent_rate_limit", agent_rate.as_deref().map(rate_limit))?;
+    change(limits, "max_budget", budget.map(|amount| Ok(Value::from(amount))))?;
+    change(limits, "max_parallel", max_parallel.as_deref().map(number))?;
+    let Some(name) = tool else { return Ok(()) };
+    if tool_rate.is_none() && tool_budget.is_none() {
+        let told = format!("what `{name}` shall be limited to is not said");
+        return Err(Failure::usage(told, "add --tool-rate or --tool-budget"));
+    }
+    let mut tools = limits.get("tools").and_then(Value::as_object).cloned().unwrap_or_default();
+    // In whatever spelling it was named.
+    let known = tools.keys().find(|known| FoldedName::of(known) == FoldedName::of(&name)).cloned();
+    let name = known.unwrap_or(name);
+    let mut of_tool = tools.get(&name).and_then(Value::as_object).cloned().unwrap_or_default();
+    change(&mut of_tool, "rate_limit", tool_rate.as_deref().map(rate_limit))?;
+    change(&mut of_tool, "max_budget", tool_budget.map(|amount| Ok(Value::from(amount))))?;
+    if of_tool.is_empty() {
+        tools.shift_remove(&name);
+    } else {
+        tools.insert(name, Value::Object(of_tool));
+    }
+    limits.insert("tools".to_owned(), Value::Object(tools));
+    Ok(())
+}
+
+/// Sets a member that was named; `none` takes it away.
+fn change(members: &mut Map<String, Value>, name: &str, value: Option<Result<Value, Failure>>) -> Result<(), Failure> {
+    match value.transpose()? {
+        None => {}
+        Some(value) if value.is_null() || value == "none" => drop(members.shift_remove(name)),
+        Some(value) => drop(members.insert(name.to_owned(), value)),
+    }
+    Ok(())
+}
+
+fn rate_limit(text: &str) -> Result<Value, Failure> {
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    let parts = text.split_once('/').and_then(|(count, per_s)| {
+        let (count, per_s): (u32, u32) = (count.trim().parse().ok()?, per_s.trim().parse().ok()?);
+        Some(json!({"count": count, "per_s": per_s}))
+    });
+    parts.ok_or_else(|| Failure::usage(format!("`{text}` is not a rate"), "write COUNT/SECONDS, as in 100/60, or none"))
+}
+
+fn number(text: &str) -> Result<Value, Failure> {
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    let number: Option<u32> = text.parse().ok();
+    number.map(Value::from).ok_or_else(|| Failure::usage(format!("`{text}` is not a number"), "write one, or none"))
+}
+
+fn shown(limits: &Value, paint: Paint) -> String {
+    if limits.as_object().is_some_and(Map::is_empty) {
+        return "This tenant has no limits of its own; set some with `toolgate limits set`.".to_owned();
+    }
+    let mut table = Table::new(["TOOL", "RATE", "BUDGET"]);
+    for (name, limit) in limits["tools"].as_object().into_iter().flatten() {
+        table.row([name.clone(), rate(&limit["rate_limit"]), text_of(limit, "max_budget")]);
+    }
+    let tools = if limits["tools"].is_object() { table.render(paint.narrower(2), "") } else { String::new() };
+    Detail::new(paint, "Limits of this tenant")
+        .field("Rate", rate(&limits["rate_limit"]))
+        .field("Each agent", rate(&limits["agent_rate_limit"]))
+        .field("Budget", with_period(&text_of(limits, "max_budget")))
+        .field("At once", text_of(limits, "max_parallel"))
+        .section("Tools", &tools)
+        .end()
+}
+
+fn with_period(amount: &str) -> String {
+    if amount.is_empty() { String::new() } else { format!("{amount} a month") }
+}
+
+fn rate(limit: &Value) -> String {
+    match (limit["count"].as_u64(), limit["per_s"].as_u64()) {
+        (Some(count), Some(per_s)) => format!("{count} in {per_s} s"),
+        _ => String::new(),
+    }
+}
+
+pub async fn killswitch(command: KillswitchCommand, client: &Client, output: &Output) -> Done {
+    match command {
+        KillswitchCommand::List(limit) => {
+            list::show(&["kill-switches"], &[], limit, (client, output), |switches, paint| {
+                let mut table = Table::new(["SCOPE", "NAME", "SINCE", "BY", "REASON"]);
+                for switch in items_of(switches) {
+                    let by = if switch["everyone"] == true { "operator".to_owned() } else { text_of(switch, "set_by") };
+                    let since = time_of(switch, "set_at");
+                    table.row([
+                        text_of(switch, "scope"),
+                        text_of(switch, "name"),
+                        since,
+                        by,
+                        text_of(switch, "reason"),
+                    ]);
+                }
+                table.render(paint, "Nothing is stopped.")
+            })
+            .await
+        }
+        KillswitchCommand::On { target, reason } => switch(target, true, Some(reason), client, output).await,
+        KillswitchCommand::Off { target, reason } => switch(target, false, reason, client, output).await,
+    }
+}
+
+async fn switch(target: KillTarget, on: bool, reason: Option<String>, client: &Client, output: &Output) -> Done {
+    let (scope, name) = match target {
+        KillTarget { agent: Some(agent), .. } => ("agent", Some(agent)),
+        KillTarget { tool: Some(tool), .. } => ("tool", Some(tool)),
+        KillTarget { .. } => ("tenant", None),
+    };
+    let body = json!({"scope": scope, "name": name, "on": on, "reason": reason});
+    let answer = client.put(&["kill-switches"], body).await?;
+    let state = if on { "is stopped: no new call runs" } else { "goes on" };
+    output.say(&answer, &format!("The {scope} {} {state}.", text_of(&answer, "name")))
+}
+
+pub async fn classify(command: Classify, client: &Client, output: &Output) -> Done {
+    let Classify { name, class, reason, changes_state, clear, of } = command;
+    if clear {
+        let tool = client.delete_with(&["tools", &name, "classification"], &[("tenant", of)]).await?;
+        let class = text_of(&tool, "egress_class");
+        return output
+            .say(&tool, &format!("{} has the class of its definition again: {class}.", text_of(&tool, "name")));
+    }
+    let body = json!({"egress_class": class, "changes_state": changes_state, "reason": reason, "tenant": of});
+    let tool = client.put(&["tools", &name, "classification"], body).await?;
+    let asks = if tool["requires_approval"] == true { "a call asks a person" } else { "a call asks nobody" };
+    let (name, class) = (text_of(&tool, "name"), text_of(&tool, "egress_class"));
+    output.say(&tool, &format!("{name} is {class}; {asks}."))
+}
+
+pub async fn usage(usage: Usage, client: &Client, output: &Output) -> Done {
+    let Usage { from, to, by, agent, tool, format, limit } = usage;
+    let heading = match by.as_str() {
+        "agent" => "AGENT",
+        "day" => "DAY",
+        "tenant" => "TENANT",
+        _ => "TOOL",
+    };
+    let mut query: Vec<Parameter<'_>> =
+        vec![("from", from), ("to", to), ("by", Some(by)), ("agent", agent), ("tool", tool)];
+    match format {
+        UsageFormat::Csv if !output.is_json() => {
+            query.push(("format", Some("csv".to_owned())));
+            print(&clean(&client.text(&["usage"], &query).await?.replace("\r\n", "\n")))?;
+            Ok(Exit::Done)
+        }
+        UsageFormat::Json => {
+            let page = client.list(&["usage"], &query, limit.limit).await?;
+            output.json(&page)?;
+            Ok(Exit::Done)
+        }
+        UsageFormat::Table | UsageFormat::Csv => {
+            list::show(&["usage"], &query, limit, (client, output), |usage, paint| table(usage, heading, paint)).await
+        }
+    }
+}
+
+fn table(usage: &Value, heading: &'static str, paint: Paint) -> String {
+    let mut table = Table::new([heading, "CALLS", "FAILED", "CACHED", "SECONDS", "UNITS", "COST", "REPORTED"]);
+    for row in items_of(usage) {
+        let key = text_of(row, "key");
+        let key = if key.is_empty() { "(none)".to_owned() } else { key };
+        let money = |member: &str| format!("{} {}", text_of(row, member), text_of(row, "currency"));
+        let ms = row["duration_ms"].as_i64().unwrap_or_default();
+        table.row([
+            key,
+            text_of(row, "calls"),
+            text_of(row, "failed"),
+            text_of(row, "cached"),
+            format!("{}.{:03}", ms / 1000, ms % 1000),
+            text_of(row, "units"),
+            money("cost"),
+            money("reported_cost"),
+        ]);
+    }
+    table.render(paint, "Nothing was used in that time.")
+}
