@@ -2,7 +2,7 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test lint fmt docs bench
+.PHONY: help run test lint fmt docs openapi bench
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -28,6 +28,11 @@ fmt: ## Format the code
 
 docs: ## Make the documents a site in target/site
 	cargo xtask docs
+
+openapi: ## Write the API's description to docs/openapi.json
+	@cargo build -q -p toolgate-cli
+	@$(TARGET)/debug/toolgate openapi >$(TARGET)/openapi.json
+	@mv $(TARGET)/openapi.json docs/openapi.json
 
 bench: ## Run every benchmark, in the release profile (its first build takes over ten minutes)
 	@scripts/setup

@@ -1,11 +1,11 @@
 //! Every route, in one place. Those of [`behind_the_door`] have a caller; the few of [`in_front`] have none.
 
 mod agents;
-mod calls;
-mod events;
 pub mod audit;
+mod calls;
 mod control;
 mod document;
+mod events;
 mod keys;
 mod paging;
 mod people;
@@ -30,11 +30,15 @@ use crate::extract::BODY_BYTES_MAX;
 use crate::problem::Problem;
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Toolgate",
-    description = "The gate between agents, people and their tools. JSON in and out; a refusal is a problem with what to do. `Toolgate-Tenant: SLUG` names the tenant where the caller may choose.",
-    license(name = "Apache-2.0")
-))]
+#[openapi(
+    info(
+        title = "Toolgate",
+        description = "The gate between agents, people and their tools. JSON in and out; a refusal is a problem with what to do. `Toolgate-Tenant: SLUG` names the tenant where the caller may choose.",
+        license(name = "Apache-2.0")
+    ),
+    // What only a parameter refers to.
+    components(schemas(toolgate_contracts::Source, usage::GroupedBy))
+)]
 struct Document;
 
 pub fn router(app: &App) -> Router {
@@ -50,6 +54,12 @@ pub fn router(app: &App) -> Router {
 /// The OpenAPI document of every route.
 pub fn document() -> utoipa::openapi::OpenApi {
     document::complete(in_front().split_for_parts().1, api().split_for_parts().1)
+}
+
+/// As it is committed in `docs/openapi.json`: for people to read and compare.
+pub fn document_text() -> String {
+    let text = serde_json::to_string_pretty(&document()).unwrap_or_default();
+    format!("{text}\n")
 }
 
 fn in_front() -> OpenApiRouter<App> {

@@ -12,8 +12,8 @@ use toolgate_store::credentials::Holder;
 
 use crate::app::{App, FIRST_TENANT};
 use crate::problem::Problem;
-use crate::{proxies, seal};
 use crate::{REVISION_HEADER, TENANT_HEADER};
+use crate::{proxies, seal};
 
 /// How long the note of a credential's last use may lag behind.
 const USE_NOTED_EVERY_S: i64 = 60;

@@ -118,7 +118,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "metrics_open",
         default: "false",
-        about: "`true`: everybody who reaches the server may read `/metrics`. `false`: this machine, and callers with `audit.read`.",
+        about: "`true`: everybody who reaches the server may read `/metrics`. `false`: this machine and operators.",
         check: |text| is_one_of(text, &["true", "false"]),
     },
     Key {
@@ -465,7 +465,8 @@ mod tests {
 
     #[test]
     fn keys_that_belong_together_are_checked_together() {
-        let problems = load("tls_cert: a.pem\ntrusted_proxies: 10.0.0.0/8, here\notlp_endpoint: 127.0.0.1:4318\n", &[], &[]);
+        let problems =
+            load("tls_cert: a.pem\ntrusted_proxies: 10.0.0.0/8, here\notlp_endpoint: 127.0.0.1:4318\n", &[], &[]);
         assert_eq!(
             problems.unwrap_err().0,
             [

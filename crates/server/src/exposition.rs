@@ -121,7 +121,8 @@ impl Status {
         // Counted from the state, which is the third field of the file.
         let field = |number: usize| fields.get(number - 3).copied();
         let ticks = rustix::param::clock_ticks_per_second();
-        let booted = read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<u64>().ok());
+        let booted =
+            read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<u64>().ok());
         let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
         #[expect(clippy::cast_precision_loss, reason = "seconds of a process stay far below 2^52")]
         let seconds = |count: u64| count as f64 / ticks.max(1) as f64;
@@ -153,13 +154,21 @@ mod tests {
         let text = exposition.text();
         let value = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(&format!("{name} ")));
-            line.unwrap_or_else(|| panic!("{name} is not in\n{text}")).rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
+            line.unwrap_or_else(|| panic!("{name} is not in\n{text}"))
+                .rsplit_once(' ')
+                .unwrap()
+                .1
+                .parse::<f64>()
+                .unwrap()
         };
         assert!(value("process_resident_memory_bytes") > 1_000_000.0);
         assert!(value("process_cpu_seconds_total") >= 0.0);
         assert!(value("process_open_fds") > 2.0 && value("process_max_fds") >= value("process_open_fds"));
         assert!(value("process_start_time_seconds") > 1_700_000_000.0);
-        assert!(text.contains("toolgate_http_requests_total{method=\"GET\",route=\"/healthz\",status=\"200\"} 1"), "{text}");
+        assert!(
+            text.contains("toolgate_http_requests_total{method=\"GET\",route=\"/healthz\",status=\"200\"} 1"),
+            "{text}"
+        );
         assert!(text.contains(concat!("toolgate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1")), "{text}");
         assert!(text.ends_with("# EOF\n"));
     }

@@ -1,4 +1,5 @@
-//! The page people see until the console is built: it redeems a sign-in link and says who is signed in.
+//! The page people see until the console is built: it redeems a sign-in link and says who is signed in. And the
+//! reference of the API, which reads `/openapi.json`. Nothing comes from another host.
 
 use axum::Router;
 use axum::extract::Path;
@@ -23,6 +24,10 @@ const SECURITY_HEADERS: [(&str, &str); 6] = [
 pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/", get(|| file("text/html; charset=utf-8", include_str!("../page/index.html"))))
+        .route("/docs/api", get(|| file("text/html; charset=utf-8", include_str!("../page/reference.html"))))
+        .route("/colors.css", get(|| file("text/css; charset=utf-8", include_str!("../page/colors.css"))))
+        .route("/reference.css", get(|| file("text/css; charset=utf-8", include_str!("../page/reference.css"))))
+        .route("/reference.js", get(|| file("text/javascript; charset=utf-8", include_str!("../page/reference.js"))))
         .route("/page.css", get(|| file("text/css; charset=utf-8", include_str!("../page/page.css"))))
         .route("/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("../page/page.js"))))
         .route("/docs/errors/{reason}", get(error_page))
@@ -31,7 +36,7 @@ pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .fallback(|| async {
             (
                 StatusCode::NOT_FOUND,
-                "Nothing here. The console is at /, the API at /api/v1, its description at /openapi.json.\n",
+                "Nothing here. The console is at /, the API at /api/v1, its description at /docs/api and /openapi.json.\n",
             )
         })
 }

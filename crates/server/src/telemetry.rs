@@ -104,7 +104,8 @@ fn state(headers: &HeaderMap) -> TraceState {
 
 /// The caller's id if it is one: it goes into logs, so it holds nothing that could be read as more than an id.
 fn request_id(headers: &HeaderMap, rng: &Rng) -> String {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'/' | b'=' | b'+');
+    let legal =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'/' | b'=' | b'+');
     let mut values = headers.get_all(REQUEST_ID).iter();
     let given = match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().ok(),
@@ -197,7 +198,6 @@ fn method_name(method: &Method) -> &'static str {
         _ => "OTHER",
     }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -67,8 +67,7 @@ impl Pair {
             let missing = rustls::pki_types::pem::Error::NoItemsFound;
             return Err(pem("tls_cert", cert, &missing, "certificate"));
         };
-        let secret =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| pem("tls_key", key, &error, "private key"))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| pem("tls_key", key, &error, "private key"))?;
         let unreadable = |error: x509_cert::der::Error| {
             wrong("tls_cert", cert, &format!("its first certificate cannot be read: {error}"), "make it anew")
         };

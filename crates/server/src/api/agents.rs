@@ -56,6 +56,7 @@ pub async fn create(
     Ok(Changed(agent, revision))
 }
 
+/// One agent, by name or id.
 #[utoipa::path(get, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), responses((status = 200, body = Agent), (status = 404)))]
 pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<String>) -> Result<Json<Agent>, Problem> {
     caller.require(&Permission::AGENTS_READ)?;
@@ -105,6 +106,7 @@ pub async fn set_state(
     Ok(Changed(agent, revision))
 }
 
+/// Deletes an agent; what it called stays in the log.
 #[utoipa::path(delete, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), responses((status = 200, body = Object)))]
 pub async fn delete(
     State(app): State<App>,

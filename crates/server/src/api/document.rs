@@ -31,6 +31,7 @@ const TAGS: &[(&str, &str)] = &[
     ("keys", "Keys for programs."),
     ("users", "People and services of a tenant."),
     ("tenants", "Tenants and their workspaces."),
+    ("limits", "How much may be used, and switches that stop things at once."),
     ("audit", "The log of what was done, and its proofs."),
     ("usage", "What was used, and what it cost."),
     ("work", "Tools that run in somebody's own process."),
@@ -101,7 +102,8 @@ pub fn complete(mut front: OpenApi, api: OpenApi) -> OpenApi {
     let mut key = Http::new(HttpAuthScheme::Bearer);
     key.description = Some("An API key: `Authorization: Bearer KEY`.".to_owned());
     components.add_security_scheme(KEY, SecurityScheme::Http(key));
-    let about = "The cookie of a signed-in browser; `tg` on plain HTTP. What changes something must come from our own pages.";
+    let about =
+        "The cookie of a signed-in browser; `tg` on plain HTTP. What changes something must come from our own pages.";
     let session = ApiKey::Cookie(ApiKeyValue::with_description("__Host-tg", about));
     components.add_security_scheme(SESSION, SecurityScheme::ApiKey(session));
     document
@@ -120,12 +122,14 @@ fn tag_of(operation: &Operation) -> Option<String> {
     operation.tags.as_ref().and_then(|tags| tags.first().cloned())
 }
 
-/// A handler is named within its subject (`list`), an operation within all of them (`tools_list`).
+/// A handler is named within its subject (`list`, `edit_user`), an operation within all of them (`tools_list`,
+/// `users_edit`).
 fn name(operation: &mut Operation) {
     let (Some(handler), Some(tag)) = (operation.operation_id.take(), tag_of(operation)) else { return };
     let one = tag.trim_end_matches('s');
-    let names_it = handler.split('_').any(|word| word.trim_end_matches('s') == one);
-    operation.operation_id = Some(if names_it { handler } else { format!("{tag}_{handler}") });
+    let other: Vec<&str> = handler.split('_').filter(|word| word.trim_end_matches('s') != one).collect();
+    let words = if matches!(other.as_slice(), ["of"]) { handler.split('_').collect() } else { other };
+    operation.operation_id = Some([vec![tag.as_str()], words].concat().join("_"));
     // A reader of a list wants a title, not a sentence.
     if let Some(summary) = &mut operation.summary {
         *summary = summary.trim_end_matches('.').to_owned();

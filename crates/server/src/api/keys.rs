@@ -60,6 +60,7 @@ pub struct MadeKey {
     secret: String,
 }
 
+/// Makes a key; its text is in the answer and nowhere else.
 #[utoipa::path(post, path = "/api/v1/keys", tag = "keys", request_body = KeyRequest, responses((status = 200, body = MadeKey)))]
 pub async fn create(
     State(app): State<App>,

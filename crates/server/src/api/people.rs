@@ -37,6 +37,7 @@ pub struct TenantRequest {
     currency: Option<String>,
 }
 
+/// Creates a tenant.
 #[utoipa::path(post, path = "/api/v1/tenants", tag = "tenants", request_body = TenantRequest, responses((status = 200, body = Tenant), (status = 409)))]
 pub async fn create_tenant(
     State(app): State<App>,
@@ -72,6 +73,7 @@ pub async fn edit_tenant(
     Ok(Changed(snapshot.tenant(caller.tenant)?.tenant.clone(), revision))
 }
 
+/// Workspaces in the order of names.
 #[utoipa::path(get, path = "/api/v1/workspaces", tag = "users", params(PageQuery), responses((status = 200, body = Page<Workspace>)))]
 pub async fn list_workspaces(
     State(app): State<App>,
@@ -91,6 +93,7 @@ pub struct WorkspaceRequest {
     name: Option<String>,
 }
 
+/// Creates a workspace.
 #[utoipa::path(post, path = "/api/v1/workspaces", tag = "users", request_body = WorkspaceRequest, responses((status = 200, body = Workspace), (status = 409)))]
 pub async fn create_workspace(
     State(app): State<App>,
@@ -135,6 +138,7 @@ pub struct UserRequest {
     workspaces: Option<Vec<Slug>>,
 }
 
+/// Creates a user: a person or a service.
 #[utoipa::path(post, path = "/api/v1/users", tag = "users", request_body = UserRequest, responses((status = 200, body = User), (status = 409)))]
 pub async fn create_user(
     State(app): State<App>,
@@ -178,6 +182,7 @@ pub struct UserEditRequest {
     disabled: Option<bool>,
 }
 
+/// Changes roles or workspaces, or stops a user.
 #[utoipa::path(patch, path = "/api/v1/users/{user}", tag = "users", params(("user" = String, Path)), request_body = UserEditRequest, responses((status = 200, body = User)))]
 pub async fn edit_user(
     State(app): State<App>,

@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::extract::{Body, By, Changed, Query};
 use crate::problem::Problem;
 
+/// Profiles in the order of names.
 #[utoipa::path(get, path = "/api/v1/profiles", tag = "profiles", params(PageQuery), responses((status = 200, body = Page<StoredProfile>)))]
 pub async fn list(
     State(app): State<App>,
@@ -26,6 +27,7 @@ pub async fn list(
     Ok(Json(page_of(profiles, by_name, &list, query.cursor.as_deref(), query.limit)?))
 }
 
+/// Creates a profile.
 #[utoipa::path(post, path = "/api/v1/profiles", tag = "profiles", request_body = Profile, responses((status = 200, body = StoredProfile), (status = 409)))]
 pub async fn create(
     State(app): State<App>,
@@ -44,6 +46,7 @@ pub async fn create(
     Ok(Changed(stored, revision))
 }
 
+/// One profile, by name or id.
 #[utoipa::path(get, path = "/api/v1/profiles/{profile}", tag = "profiles", params(("profile" = String, Path)), responses((status = 200, body = StoredProfile), (status = 404)))]
 pub async fn show(
     State(app): State<App>,
@@ -76,6 +79,7 @@ pub async fn replace(
     Ok(Changed(stored, revision))
 }
 
+/// Deletes a profile that nothing uses.
 #[utoipa::path(delete, path = "/api/v1/profiles/{profile}", tag = "profiles", params(("profile" = String, Path)), responses((status = 200, body = Object)))]
 pub async fn delete(
     State(app): State<App>,

@@ -49,13 +49,17 @@ pub async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-/// What is counted, for Prometheus. For clients on this machine, for callers with `audit.read`, or for everybody where
-/// `metrics_open` says so.
+/// What is counted, for Prometheus.
+///
+/// For clients on this machine, for operators, or for everybody where `metrics_open` says so.
 #[utoipa::path(get, path = "/metrics", tag = "system", responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
 pub async fn metrics(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
     if app.config.get("metrics_open") != "true" && !is_of_this_machine(&parts) {
-        auth::caller_of(&app, &parts).await?.require(&Permission::AUDIT_READ)?;
+        let caller = auth::caller_of(&app, &parts).await?;
+        caller.require(&Permission::AUDIT_READ)?;
+        // The names of tools are those of all tenants, so the administrator of one does not see them.
+        caller.require(&Permission::TENANTS_MANAGE)?;
     }
     Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], app.exposition.text()).into_response())
 }

@@ -6,12 +6,20 @@ use axum::http::{Request, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use toolgate_contracts::{Clock, Rng, Timestamp};
-use toolgate_server::{App, CodeTools, Config, LocalCaller};
+use toolgate_engine::Runners;
+use toolgate_server::{App, CodeTools, Config, LocalCaller, Wiring};
 use toolgate_store::testing::{Database, every_database};
 use toolgate_store::{Kind, MIGRATIONS};
+use toolgate_toolbox::{Builtin, Tools};
 use tower::ServiceExt as _;
 
-pub const CODE: CodeTools = CodeTools { tools: toolgate_toolbox::TOOLS, builtins: toolgate_toolbox::BUILTINS };
+pub const CODE: CodeTools = CodeTools { tools: toolgate_toolbox::TOOLS, builtins: toolgate_toolbox::BUILTINS, runners };
+
+fn runners(wiring: &Wiring<'_>) -> Runners {
+    let Wiring { store, clock, rng, data } = *wiring;
+    let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: data.join("files") };
+    Runners::default().with("builtin", std::sync::Arc::new(Builtin::new(tools)))
+}
 
 pub struct World {
     pub app: App,
@@ -117,6 +125,16 @@ pub async fn open(database: &Database, folder: &std::path::Path, clock: Clock, s
     let config = Config::load(None, std::iter::empty(), &flags).unwrap();
     let _ = matches!(database.kind, Kind::Sqlite);
     App::open(config, folder, CODE, clock, Rng::seeded(seed)).await.map_err(|fault| format!("{fault:?}")).unwrap()
+}
+
+/// An application on SQLite with settings of its own, for what no database has a part in.
+pub async fn with_settings(settings: &[(&'static str, &str)]) -> (App, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let flags: Vec<_> = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let config = Config::load(None, std::iter::empty(), &flags).unwrap();
+    let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
+    let app = App::open(config, folder.path(), CODE, clock, Rng::seeded(3)).await;
+    (app.map_err(|fault| format!("{fault:?}")).unwrap(), folder)
 }
 
 pub async fn send(router: Router, who: &As, method: &str, path: &str, body: Value) -> Answer {
