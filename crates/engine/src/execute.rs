@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use toolgate_contracts::definition::{CachePolicy, CacheScope};
-use toolgate_contracts::{Amount, Digest, ErrorCode, Fault, Mode, Status, ToolError, json};
+use toolgate_contracts::{Amount, Digest, ErrorCode, Fault, Mode, Status, ToolError, ToolResult, json};
 
 use crate::call::Call;
 use crate::engine::Engine;
@@ -18,8 +18,7 @@ use crate::permit::Permit;
 use crate::record::{Ended, Prepared, Written};
 use crate::reserve::{Hold, hold_without_room};
 use crate::runner::{Done, NewAttachment, Outcome, Runner};
-use crate::shared::flight::Whose;
-use crate::shared::{CacheKey, CacheParts, Cached, KeptAttachment, Sharing};
+use crate::shared::{Answer, CacheKey, CacheParts, Cached, Flight, KeptAttachment, Sharing};
 use toolgate_contracts::Envelope;
 use toolgate_store::{Change, Durability, Error};
 
@@ -170,34 +169,61 @@ impl Engine {
             return Ran { outcome: from_cache(cached), attempts: 0, cached: true };
         }
         self.metrics.cache(false);
-        let attempts = std::sync::atomic::AtomicU32::new(0);
-        let lead = || async {
-            let (outcome, tried) = self.attempts(&*runner, call).await;
-            attempts.store(tried, std::sync::atomic::Ordering::Relaxed);
-            match outcome {
-                Outcome::Done(done) => {
-                    let cached = self.to_cache(call, done);
-                    if !cached.result.is_error {
-                        self.shared.results.put(&key, cached.clone(), kept).await;
+        loop {
+            match self.shared.flights.join(key) {
+                Flight::Leader(leader) => {
+                    let (outcome, attempts) = self.attempts(&*runner, call).await;
+                    if let Some(answer) = self.shareable(call, &outcome) {
+                        if let Ok(cached) = &answer {
+                            self.shared.results.put(&key, Cached::clone(cached), kept).await;
+                        }
+                        leader.publish(answer);
                     }
-                    Ok(Arc::new(cached))
+                    return Ran { outcome, attempts, cached: false };
                 }
-                Outcome::Failed(error) => Err(error),
-                Outcome::Unknown(why) => Err(ToolError::because(ErrorCode::ProviderError, "interrupted", why)),
-                Outcome::HandedOver => Err(ToolError::because(
-                    ErrorCode::ValidationError,
-                    "mode",
-                    "a tool that others run cannot be cached; set `cache: none`",
-                )),
+                // Whoever led went away, was told to stop, or has nothing to share: then the next one leads.
+                Flight::Follower(follower) => match follower.answer().await {
+                    None => {}
+                    Some(Ok(cached)) => {
+                        return Ran { outcome: from_cache(Arc::unwrap_or_clone(cached)), attempts: 0, cached: true };
+                    }
+                    Some(Err(error)) => return Ran { outcome: error.into(), attempts: 0, cached: false },
+                },
             }
-        };
-        let (answer, whose) = self.shared.flights.share(key, lead).await;
-        let outcome = match answer {
-            Ok(cached) => from_cache(Arc::unwrap_or_clone(cached)),
-            Err(error) => Outcome::Failed(error),
-        };
-        let cached = whose == Whose::Anothers && matches!(outcome, Outcome::Done(_));
-        Ran { outcome, attempts: attempts.into_inner(), cached }
+        }
+    }
+
+    /// What others who asked the same may have: without secrets, and not the consequence of this call being stopped.
+    fn shareable(&self, call: &Call, outcome: &Outcome) -> Option<Answer> {
+        if call.cancel.is_cancelled() {
+            return None;
+        }
+        let redactor = self.redactor();
+        match outcome {
+            Outcome::Done(done) if !done.result.is_error => {
+                let attachments = done
+                    .attachments
+                    .iter()
+                    .map(|NewAttachment { kind, content_type, bytes }| KeptAttachment {
+                        kind: *kind,
+                        content_type: content_type.clone(),
+                        bytes: redactor.redact_bytes(bytes).into_owned(),
+                    })
+                    .collect();
+                let ToolResult { content, structured, is_error, app_data } = done.result.clone();
+                let content = serde_json::to_value(content).map(|content| redactor.redact_json(content));
+                let result = ToolResult {
+                    content: content.and_then(serde_json::from_value).unwrap_or_default(),
+                    structured: structured.map(|value| redactor.redact_json(value)),
+                    is_error,
+                    app_data: app_data.map(|value| redactor.redact_json(value)),
+                };
+                let labels = call.tool.definition.labels.as_ref().map(|rules| rules.adds.clone()).unwrap_or_default();
+                Some(Ok(Arc::new(Cached { result, labels, stored_at: self.clock.now(), attachments })))
+            }
+            Outcome::Failed(error) => Some(Err(output::redacted(error.clone(), &redactor))),
+            Outcome::Done(_) | Outcome::Unknown(_) | Outcome::HandedOver => None,
+        }
     }
 
     /// Tries, and where nothing can have happened tries again what failed in passing. All attempts share the `call_id`.
@@ -252,16 +278,6 @@ impl Engine {
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(call.tenant).ok()?;
         registry.agents.get(&call.agent?).map(|agent| agent.workspace)
-    }
-
-    fn to_cache(&self, call: &Call, done: Done) -> Cached {
-        let attachments = done
-            .attachments
-            .into_iter()
-            .map(|NewAttachment { kind, content_type, bytes }| KeptAttachment { kind, content_type, bytes })
-            .collect();
-        let labels = call.tool.definition.labels.as_ref().map(|rules| rules.adds.clone()).unwrap_or_default();
-        Cached { result: done.result, labels, stored_at: self.clock.now(), attachments }
     }
 
     /// From what a runner gave to what is kept.

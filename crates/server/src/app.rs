@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
+use toolgate_engine::audit::Pinned;
 use toolgate_engine::external::External;
 use toolgate_engine::shared::Shared;
 use toolgate_engine::{Audit, Engine, Parts, Runners};
@@ -41,6 +42,10 @@ pub struct Wiring<'a> {
     pub data: &'a Path,
 }
 
+/// Keys that are remembered for a moment.
+type Callers = moka::sync::Cache<toolgate_contracts::KeyId, Arc<crate::auth::KnownKey>>;
+const CALLERS_MAX: u64 = 10_000;
+
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
@@ -53,6 +58,8 @@ pub struct Inner {
     pub clock: Clock,
     pub rng: Rng,
     pub data: std::path::PathBuf,
+    /// Keys that were let in a moment ago: looking each up takes as long as a call.
+    pub callers: Callers,
     /// How many definitions are judged at once.
     pub judging: tokio::sync::Semaphore,
     /// Where the server listens, once it does.
@@ -107,6 +114,7 @@ impl App {
             clock,
             rng,
             data: data.to_owned(),
+            callers: Callers::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
             judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
             draining: AtomicBool::new(false),
@@ -138,16 +146,24 @@ impl App {
         format!("{}/#sign-in={token}", self.base_url())
     }
 
-    /// Leaves in a restored database the trace that it is one, and ends the sessions it brought back.
-    pub async fn note_restored(&self, file: &str) -> Result<(), Fault> {
+    /// Leaves in a restored database the trace that it is one, ends the sessions it brought back, and begins a new log:
+    /// the one before may have been signed further than this database knows. Returns the heads that were.
+    pub async fn note_restored(&self, file: &str) -> Result<Vec<Pinned>, Fault> {
         let caller = crate::auth::local_caller(self, crate::LocalCaller::this_process(), FIRST_TENANT)?;
+        let signed = self.audit.pinned().await?;
         for tenant in self.store.tenants().await? {
             let mut change = Change::new(tenant.id);
             change.end_all_sessions(self.clock.now());
-            change.audit(&self.entry(&caller, tenant.id, "db.restore", file, serde_json::json!({})));
+            let before = signed.iter().find(|pinned| pinned.tenant == tenant.id).map(|pinned| &pinned.checkpoint);
+            let details = before.map_or_else(|| serde_json::json!({}), |head| {
+                serde_json::json!({"log_before": head.origin, "size_before": head.size, "root_before": head.root})
+            });
+            change.audit(&self.entry(&caller, tenant.id, "db.restore", file, details));
             self.store.commit(change).await?;
         }
-        Ok(())
+        // Last: cut off before it, the database is still refused, and all of this is done again.
+        self.audit.begin_new_log().await?;
+        Ok(signed)
     }
 
     pub async fn close(&self) {

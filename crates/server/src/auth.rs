@@ -6,9 +6,9 @@ use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{Caller, Fault, FaultKind, Permission, Permissions, Principal, Role, Timestamp};
+use toolgate_contracts::{Caller, Digest, Fault, FaultKind, Permission, Permissions, Principal, Role, Timestamp};
 use toolgate_store::Change;
-use toolgate_store::credentials::Holder;
+use toolgate_store::credentials::{Holder, KeyHolder};
 
 use crate::app::{App, FIRST_TENANT};
 use crate::problem::Problem;
@@ -51,8 +51,20 @@ fn an_agent_may_have(permission: &Permission) -> bool {
     using.contains(permission) || permission.is_tools_own()
 }
 
+/// How long a key that was looked up is believed without looking again. Whoever revokes one on this replica is obeyed
+/// by the next request; on another, within this time.
+pub const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A key that was let in a moment ago.
+pub struct KnownKey {
+    secret_hash: Digest,
+    expires_at: Option<Timestamp>,
+    shown: Shown,
+}
+
 /// What a key turned out to be.
-enum Shown {
+#[derive(Clone)]
+pub enum Shown {
     Caller(Caller),
     OwnerOfTheFolder,
 }
@@ -117,12 +129,25 @@ pub fn local_caller(app: &App, local: LocalCaller, slug: &str) -> Result<Caller,
 async fn key_caller(app: &App, key: &str) -> Result<Shown, Fault> {
     let refused = || unauthenticated("the key is unknown, revoked or expired");
     let (id, shown) = seal::parse_key(key).ok_or_else(refused)?;
-    let found = app.store.key_holder(id).await?.ok_or_else(refused)?;
     let now = app.clock.now();
-    let expired = found.expires_at.is_some_and(|at| at <= now);
-    if !seal::same(&found.secret_hash, &shown) || expired {
+    let lets_in = |secret_hash: &_, expires_at: Option<Timestamp>| {
+        seal::same(secret_hash, &shown) && expires_at.is_none_or(|at| at > now)
+    };
+    if let Some(known) = app.callers.get(&id) {
+        return if lets_in(&known.secret_hash, known.expires_at) { Ok(known.shown.clone()) } else { Err(refused()) };
+    }
+    let found = app.store.key_holder(id).await?.ok_or_else(refused)?;
+    if !lets_in(&found.secret_hash, found.expires_at) {
         return Err(refused());
     }
+    let (secret_hash, expires_at) = (found.secret_hash, found.expires_at);
+    let shown = of_key(app, found, now).await?;
+    app.callers.insert(id, std::sync::Arc::new(KnownKey { secret_hash, expires_at, shown: shown.clone() }));
+    Ok(shown)
+}
+
+/// What the holder of a key may do.
+async fn of_key(app: &App, found: KeyHolder, now: Timestamp) -> Result<Shown, Fault> {
     if found.last_used_at.is_none_or(|at| at.plus_seconds(USE_NOTED_EVERY_S) <= now) {
         let mut change = Change::new(found.holder.tenant);
         change.touch_key(found.key, now);

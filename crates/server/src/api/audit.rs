@@ -105,7 +105,7 @@ pub async fn entries(
     let limit = page_limit(query.limit)? as usize;
     let bound = serde_json::to_string(&query).map_err(Fault::internal)?;
     let list = ListOf { tenant: caller.tenant, list: "audit", filter: &bound };
-    let size = app.audit.sequence_now(caller.tenant).await?;
+    let size = size_now(&app, caller.tenant).await?;
     let cursor = query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?;
     let mut before: u64 = cursor.and_then(|key| key.parse().ok()).unwrap_or(size);
     let last = before.saturating_sub(LOOKED_AT_MAX);
@@ -132,6 +132,17 @@ pub async fn entries(
     }
     let next_cursor = (before > 0).then(|| list.cursor(&before.to_string()));
     Ok(Json(Page { items, next_cursor }))
+}
+
+/// How many entries there are to read. A log that is damaged can still be read: that is how the damage is found.
+async fn size_now(app: &App, tenant: TenantId) -> Result<u64, Fault> {
+    match app.audit.sequence_now(tenant).await {
+        Err(fault) if fault.kind() == FaultKind::Internal => {
+            tracing::error!("{}", fault.logged().unwrap_or(fault.told()));
+            Ok(app.store.audit_progress(tenant).await?.size)
+        }
+        size => size,
+    }
 }
 
 /// One entry, its receipt, and a proof that it is in the log.
@@ -185,11 +196,7 @@ fn which(entry: &str) -> Result<Which, Fault> {
 
 /// A head that covers every entry committed so far, as a C2SP signed note.
 #[utoipa::path(get, path = "/api/v1/audit/checkpoint", tag = "audit", responses((status = 200, body = String, content_type = "text/plain")))]
-pub async fn checkpoint(
-    State(app): State<App>,
-    By(caller): By,
-    Query(_): Query<NoQuery>,
-) -> Result<Response, Problem> {
+pub async fn checkpoint(State(app): State<App>, By(caller): By, Query(_): Query<NoQuery>) -> Result<Response, Problem> {
     caller.require(&Permission::AUDIT_READ)?;
     let head = app.audit.checkpoint(caller.tenant).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], head.note().to_string()).into_response())
@@ -278,11 +285,7 @@ pub struct KeyView {
 
 /// The log's name and the keys that verify its heads.
 #[utoipa::path(get, path = "/api/v1/audit/key", tag = "audit", responses((status = 200, body = KeyView)))]
-pub async fn key(
-    State(app): State<App>,
-    By(caller): By,
-    Query(_): Query<NoQuery>,
-) -> Result<Json<KeyView>, Problem> {
+pub async fn key(State(app): State<App>, By(caller): By, Query(_): Query<NoQuery>) -> Result<Json<KeyView>, Problem> {
     caller.require(&Permission::AUDIT_READ)?;
     let keys = app.audit.verifier_keys(caller.tenant).await?;
     let log = app.audit.origin(caller.tenant)?.to_string();
@@ -312,8 +315,7 @@ pub async fn heads(
     let tenants = snapshot.tenants().map(|registry| (registry.tenant.slug.to_string(), registry.tenant.id));
     let seen: Vec<_> = tenants.filter(|(_, id)| caller.is_operator() || *id == caller.tenant).collect();
     let list = ListOf { tenant: caller.tenant, list: "audit-heads", filter: "" };
-    let page =
-        super::paging::page_of(seen, |(slug, _)| slug.clone(), &list, query.cursor.as_deref(), query.limit)?;
+    let page = super::paging::page_of(seen, |(slug, _)| slug.clone(), &list, query.cursor.as_deref(), query.limit)?;
     let Page { items, next_cursor } = page;
     let mut views = Vec::with_capacity(items.len());
     for (slug, id) in items {
@@ -350,7 +352,7 @@ pub async fn export(
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, Problem> {
     require_export(&caller, query)?;
-    let size = app.audit.sequence_now(caller.tenant).await?;
+    let size = size_now(&app, caller.tenant).await?;
     let end = query.limit.map_or(size, |limit| query.from.saturating_add(limit).min(size));
     let tenant = caller.tenant;
     // One chunk is in memory, whoever reads how slowly.

@@ -49,8 +49,7 @@ pub fn source_of(caller: &Caller, headers: &HeaderMap) -> Source {
         (Some(_), _) => Source::Agent,
         (None, _) if says_cli => Source::Cli,
         (None, Credential::BrowserSession(_)) => Source::Web,
-        (None, Credential::ApiKey(_)) => Source::Api,
-        (None, Credential::LocalFolder) => Source::Cli,
+        (None, Credential::ApiKey(_) | Credential::LocalFolder) => Source::Api,
     }
 }
 
@@ -153,7 +152,9 @@ async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<Call
     let metadata = match query.meta.as_deref().map(|text| text.split_once('=')) {
         None => None,
         Some(Some((key, value))) if !key.is_empty() => Some((key.to_owned(), value.to_owned())),
-        Some(_) => return Err(Fault::invalid("`meta` is not KEY=VALUE", "write for example `meta=pr_id=42`").at("/meta")),
+        Some(_) => {
+            return Err(Fault::invalid("`meta` is not KEY=VALUE", "write for example `meta=pr_id=42`").at("/meta"));
+        }
     };
     let (root_run, run) = match query.run {
         None => (None, None),

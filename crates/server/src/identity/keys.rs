@@ -156,6 +156,7 @@ impl App {
         change.revoke_key(key.id, self.clock.now());
         change.audit(&self.entry(caller, caller.tenant, "key.revoke", &key.name, json!({"id": key.id})));
         self.store.commit(change).await?;
+        self.callers.invalidate_all();
         Ok(key)
     }
 }

@@ -185,6 +185,7 @@ impl App {
             change.set_disabled(user.id, disabled.then(|| self.clock.now()));
         }
         self.store.commit(change).await?;
+        self.callers.invalidate_all();
         let edited = self.store.user(caller.tenant, &user.id.to_string()).await?;
         edited.ok_or_else(|| Fault::internal("an edited user is gone"))
     }
