@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
-use args::{Cli, Command, Said};
+use args::{AuditCommand, Cli, Command, Said};
 use connect::{Environment, Session};
 use failure::{Done, Exit, usage_problem};
 use output::{Format, Output};
@@ -29,7 +29,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return not_understood(error, &arguments, colorless),
     };
-    let said = cli.global.complete(&environment);
+    let mut said = cli.global.complete(&environment);
+    // Whom to follow is where to work.
+    if let Command::Audit(AuditCommand::Follow(follow)) = &cli.command {
+        cli.global.server = Some(follow.from.clone());
+        said.server = true;
+    }
     let output = Output::new(if cli.global.json { Format::Json } else { Format::Text }, colorless);
     // What `serve` prints is one line when it is ready, and nothing else.
     let problem_to_stdout = !matches!(cli.command, Command::Serve(_));

@@ -12,15 +12,12 @@ mod tree;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use toolgate_contracts::{Digest, Fault, LeafId, TenantId, Timestamp, json};
-use toolgate_ledger::{Salt, leaf_hash};
+use toolgate_ledger::leaf_hash;
 
 use crate::change::{Change, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store};
-
-/// The member of an entry's details that holds the commitment to its payload.
-pub const COMMITMENT: &str = "payload";
 
 /// One entry of a tenant's log. Payloads never enter it: `details` holds names, numbers and digests.
 #[derive(Clone, Debug, Serialize)]
@@ -64,17 +61,6 @@ impl Change {
             [id.into(), text.into(), digest.into(), at.into()],
         );
         digest
-    }
-
-    /// Adds an entry that commits to a payload. The payload is kept beside the log, under `person` whose data it is, so
-    /// that both can be erased and the log stays true.
-    pub fn audit_with_payload(&mut self, mut entry: Entry, payload: &Json, salt: &Salt, person: Option<String>) {
-        entry.details.insert(COMMITMENT.to_owned(), salt.commit(payload).to_string().into());
-        self.audit(&entry);
-        self.then(
-            "INSERT INTO audit_payloads (tenant_id, leaf_id, person, salt, body) VALUES ($1, $2, $3, $4, $5)",
-            [entry.id.into(), person.into(), salt.as_bytes().to_vec().into(), json::canonical(payload).into()],
-        );
     }
 }
 

@@ -18,12 +18,13 @@ pub struct Placed {
     pub digest: Digest,
 }
 
-/// What an entry commits to, and the salt that opens the commitment.
+/// What the entry of a call's outcome commits to, and the salt that opens the commitments; texts as they were hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
     pub salt: Vec<u8>,
-    /// Canonical JSON.
-    pub body: String,
+    pub input: Option<String>,
+    pub output: Option<String>,
+    pub error: Option<String>,
 }
 
 /// A leaf, whether it has an index yet or not.
@@ -57,11 +58,15 @@ impl Store {
 
     /// The payloads that are kept of the entries from `from` on and below `to`, by index.
     pub async fn payloads_from(&self, tenant: TenantId, from: u64, to: u64) -> Result<Vec<(u64, Payload)>, Error> {
-        let sql = "SELECT s.leaf_index, p.salt, p.body FROM audit_sequence s
-            JOIN audit_payloads p ON p.tenant_id = s.tenant_id AND p.leaf_id = s.leaf_id
-            WHERE s.tenant_id = $1 AND s.leaf_index >= $2 AND s.leaf_index < $3 ORDER BY s.leaf_index";
+        let sql = "SELECT s.leaf_index, c.salt, c.input, c.output, c.error FROM audit_sequence s
+            JOIN calls c ON c.tenant_id = s.tenant_id AND c.id = s.leaf_id
+            WHERE s.tenant_id = $1 AND s.leaf_index >= $2 AND s.leaf_index < $3 AND c.salt IS NOT NULL
+            ORDER BY s.leaf_index";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![column(from)?.into(), column(to)?.into()]).await?;
-        let payload = |row: &Row| Ok((number(row.get(0)?)?, Payload { salt: row.get(1)?, body: row.get(2)? }));
+        let payload = |row: &Row| {
+            let payload = Payload { salt: row.get(1)?, input: row.get(2)?, output: row.get(3)?, error: row.get(4)? };
+            Ok((number(row.get(0)?)?, payload))
+        };
         rows.iter().map(payload).collect()
     }
 
