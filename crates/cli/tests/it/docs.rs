@@ -91,6 +91,7 @@ sessions! {
     error_unauthenticated = "docs/errors/unauthenticated.md",
     error_unavailable = "docs/errors/unavailable.md",
     getting_started = "docs/getting-started.md",
+    limits = "docs/limits.md",
     rest = "docs/rest.md",
     tools = "docs/tools.md",
 }

@@ -20,10 +20,14 @@ fn help_is_for_people() {
       tool         List, register, switch and assign tools
       agent        Manage agents and see which tools they have
       profile      Manage profiles, which tighten what an agent may do
+      limits       Limit how often and for how much this tenant calls tools
+      killswitch   Stop a tenant, an agent or a tool at once
+      usage        Show what was used and what it cost
       key          Manage API keys
       tenant       Manage tenants
       user         Manage users and let them sign in
       workspace    Manage workspaces
+      audit        Read, export and verify the log of everything that happened
       db           Look after the database
       config       Show and check the configuration
       retention    Delete old finished calls of this tenant; without --apply only say how many
@@ -91,6 +95,7 @@ fn help_is_for_people() {
       activate    Make a deprecated or blocked tool active again
       deprecate   Mark a tool as outgoing: it is no longer offered, and still runs
       block       Stop a tool: it never runs
+      classify    Say what a tool does, where its runner tells too little; for the operator
       override    Adjust a shared tool for this tenant
       delete      Delete a tool that this tenant made and nothing uses
       assign      Assign a tool to an agent

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolgate_contracts::agent::{AgentSpec, Limits, Profile};
+use toolgate_contracts::agent::{AgentSpec, Limits, Profile, TenantLimits};
 use toolgate_contracts::{Definition, FaultKind, Permission, Role, json as strict};
 
 use super::{documents, root, text_of};
@@ -80,6 +80,7 @@ fn every_member_of_a_file_is_described() {
     of(members::<AgentSpec>(), "docs/agents.md", "members of an agent");
     of(members::<Limits>(), "docs/agents.md", "limits");
     of(members::<Profile>(), "docs/agents.md", "members of a profile");
+    of(members::<TenantLimits>(), "docs/limits.md", "limits of a tenant");
 }
 
 /// Words in quotes that follow one of `openers` in the sources of a crate.
