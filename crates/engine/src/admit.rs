@@ -15,6 +15,7 @@ use toolgate_registry::toolset::{Member, Outside, View};
 use toolgate_store::catalog::StoredAgent;
 
 use crate::constraint;
+use crate::submit::step;
 
 /// Mildest first, so that `max` is the rule: the strictest wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -103,7 +104,9 @@ impl Question<'_> {
     /// Steps 2 to 5 for this input.
     pub fn answer(&self, input: Value) -> Result<Admitted, Refusal> {
         let clock = Stopwatch::start();
+        let resolving = step("resolve").entered();
         let (tool, mut decision, standing) = self.standing()?;
+        drop(resolving);
         let clock = clock.lap(Step::Resolve, &mut decision.spans);
         let refused = |step: Step, tool: ResolvedTool, input: Value, decision: Decision, error: ToolError| {
             let decision = Decision { verdict: Verdict::Deny, refused_at: Some(step), ..decision };
@@ -113,11 +116,17 @@ impl Question<'_> {
             return Err(refused(Step::Resolve, tool, input, decision, error));
         }
         let mut input = input;
-        if let Err(error) = self.validate(&tool, &mut input) {
+        let validating = step("validate").entered();
+        let valid = self.validate(&tool, &mut input);
+        drop(validating);
+        if let Err(error) = valid {
             return Err(refused(Step::Validate, tool, input, decision, error));
         }
         let clock = clock.lap(Step::Validate, &mut decision.spans);
-        if let Err(error) = self.authorize(&tool, &input) {
+        let authorizing = step("authorize").entered();
+        let authorized = self.authorize(&tool, &input);
+        drop(authorizing);
+        if let Err(error) = authorized {
             return Err(refused(Step::Authorize, tool, input, decision, error));
         }
         let _ = clock.lap(Step::Authorize, &mut decision.spans);

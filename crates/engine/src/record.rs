@@ -22,6 +22,8 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::entry::{Details, Entry, commitment};
 use crate::reserve::{Hold, no_room};
+use crate::submit::step;
+use tracing::Instrument as _;
 
 /// A call with everything that its record needs.
 pub(crate) struct Prepared {
@@ -224,7 +226,7 @@ impl Engine {
         first_row(&mut change, prepared, prepared.row(Status::Running, holder, None), now);
         let event = prepared.started(prepared.call.created_at);
         change.append_events(prepared.call.run, prepared.place(1), Some(prepared.call.id), &[event], now);
-        self.store.commit(change).await?;
+        self.store.commit(change).instrument(step("permit")).await?;
         self.signal(tenant, prepared.call.run, Some(prepared.call.id));
         Ok(())
     }
@@ -281,7 +283,7 @@ impl Engine {
             change.insert_blob(blob);
         }
         let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), now);
-        self.store.commit(change).await?;
+        self.store.commit(change).instrument(step("record")).await?;
         self.signal(call.tenant, call.run, Some(call.id));
         self.count(prepared, status, ended.error.as_ref(), now);
         Ok(self.envelope(prepared, status, ended, digest, now))

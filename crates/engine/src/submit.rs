@@ -32,6 +32,7 @@ use toolgate_store::calls::RequestKey;
 use toolgate_store::events::Place;
 use toolgate_store::runs::Run;
 use toolgate_store::{Change, Durability, Error};
+use tracing::Instrument as _;
 
 use crate::admit::{Admitted, Decision, Question, Refusal, Refused, Step, Verdict};
 use crate::call::Call;
@@ -68,12 +69,16 @@ enum Admission {
 impl Engine {
     /// Submits one call and waits for its end, at most as long as it asks; past that the answer is the call as it is.
     pub async fn submit(&self, caller: &Caller, source: Source, request: CallRequest) -> Result<Envelope, Fault> {
-        let asked = self.identify(caller, source, request).await?;
-        let wait = asked.wait;
-        match self.admit(asked).await? {
-            Admission::Answered(envelope) => Ok(*envelope),
-            Admission::Permitted(permitted) => self.run(*permitted, wait).await,
-        }
+        let span = tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
+        let path = async {
+            let asked = self.identify(caller, source, request).instrument(step("identify")).await?;
+            let wait = asked.wait;
+            match self.admit(asked).await? {
+                Admission::Answered(envelope) => Ok(*envelope),
+                Admission::Permitted(permitted) => self.run(*permitted, wait).await,
+            }
+        };
+        path.instrument(span).await
     }
 
     /// Submits independent calls: they are admitted in their order and run in parallel; answers keep the order.
@@ -124,11 +129,13 @@ impl Engine {
         if prepared.call.mode == Mode::Record {
             return self.begin_recorded(prepared).await;
         }
+        tracing::Span::current().record("call_id", &prepared.call.call_id);
         let engine = self.clone();
-        let mut task = tokio::spawn(async move {
+        let driving = async move {
             let _place = place;
             engine.drive(prepared).await
-        });
+        };
+        let mut task = tokio::spawn(driving.instrument(step("run")));
         let until = tokio::time::Instant::now() + wait;
         match tokio::time::timeout_at(until, &mut task).await {
             Ok(Ok(Ok(envelope))) if !envelope.status.is_final() => self.when_ended(tenant, id, until).await,
@@ -290,7 +297,7 @@ impl Engine {
         };
         let reserved = match holds {
             Ok(holds) => match self.take_place(caller.tenant, registry.tenant.limits.max_parallel) {
-                Ok(place) => self.take_rates(&question.quotas(&tool), now).await.map(|()| (holds, place)),
+                Ok(place) => self.take_rates(&question.quotas(&tool), now).instrument(step("reserve")).await.map(|()| (holds, place)),
                 Err(error) => Err(error),
             },
             Err(error) => Err(error),
@@ -539,6 +546,11 @@ impl Question<'_> {
         let stated = of(self.run).into_iter().chain(of(self.agent.map(|agent| &agent.spec.limits))).min();
         stated.unwrap_or(MAX_TOOL_CALLS_DEFAULT)
     }
+}
+
+/// One span of a call's trace for each step; it costs nothing where nobody listens.
+pub(crate) fn step(name: &'static str) -> tracing::Span {
+    tracing::debug_span!("step", otel.name = name)
 }
 
 fn too_many_calls(most: u32) -> ToolError {

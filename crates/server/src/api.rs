@@ -129,6 +129,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(people::show_user, people::edit_user))
         .routes(routes!(people::sign_in_link))
         .routes(routes!(people::erase_person))
+        .routes(routes!(people::export_person))
         .routes(routes!(audit::entries))
         .routes(routes!(audit::prove))
         .routes(routes!(audit::checkpoint))

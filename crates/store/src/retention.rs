@@ -33,13 +33,31 @@ impl Change {
         self.then("UPDATE sign_in_links SET used_at = $2 WHERE tenant_id = $1 AND used_at IS NULL", [at.into()])
     }
 
-    /// Removes what a person sent and got. Rows, decisions and the log stay; salts go, so nothing can be guessed back.
-    pub fn erase_payloads_of(&mut self, person: Principal) -> &mut Self {
+    /// Removes what a person sent and got, of at most one batch of calls. Rows, decisions and the log stay; salts go, so
+    /// nothing can be guessed back. Files expire at once and are removed by whoever clears expired ones.
+    pub fn erase_payloads_of(&mut self, person: Principal, now: Timestamp) -> &mut Self {
+        let person = || Value::from(person.to_string());
         self.then(
-            "UPDATE calls SET input = NULL, proposed_input = NULL, output = NULL, error = NULL, metadata = NULL, attachments = NULL, salt = NULL
-             WHERE tenant_id = $1 AND principal = $2",
-            [person.to_string().into()],
+            "DELETE FROM event_parts WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls
+                WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL ORDER BY id LIMIT $3)",
+            [person(), RETENTION_BATCH_ROWS.into()],
         );
+        self.then(
+            "UPDATE blobs SET expires_at = $4 WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls
+                WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL ORDER BY id LIMIT $3)",
+            [person(), RETENTION_BATCH_ROWS.into(), now.into()],
+        );
+        self.then(
+            "UPDATE calls SET input = NULL, proposed_input = NULL, output = NULL, error = NULL, metadata = NULL, attachments = NULL,
+                salt = NULL
+             WHERE tenant_id = $1 AND id IN (SELECT id FROM calls
+                WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL ORDER BY id LIMIT $3)",
+            [person(), RETENTION_BATCH_ROWS.into()],
+        )
+    }
+
+    /// Removes what the log commits to of a person, beside calls.
+    pub fn erase_log_payloads_of(&mut self, person: Principal) -> &mut Self {
         self.then("DELETE FROM audit_payloads WHERE tenant_id = $1 AND person = $2", [person.to_string().into()])
     }
 }

@@ -139,6 +139,14 @@ pub enum WorkspaceCommand {
 
 #[derive(Subcommand)]
 pub enum PersonCommand {
+    /// Write down everything that is kept of a person, as lines of JSON
+    Export {
+        /// The user's name, e-mail or id
+        name: String,
+        /// The file to write, which must not exist; without it, standard output
+        #[arg(long, value_name = "FILE")]
+        to: Option<std::path::PathBuf>,
+    },
     /// Erase what a person sent and got; without --apply only say how much
     Erase {
         /// The user's name, e-mail or id

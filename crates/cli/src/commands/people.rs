@@ -1,12 +1,14 @@
 //! `toolgate tenant …`, `user`, `workspace`, `person`.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::{counted, list};
 use crate::args::{EditUser, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
-use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, note, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, note, print, text_of, time_of};
 
 pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -134,7 +136,10 @@ fn workspaces_table(workspaces: &Value, paint: Paint) -> String {
 }
 
 pub async fn person(command: PersonCommand, client: &Client, output: &Output) -> Done {
-    let PersonCommand::Erase { name, apply } = command;
+    let (name, apply) = match command {
+        PersonCommand::Export { name, to } => return export(&name, to, client, output).await,
+        PersonCommand::Erase { name, apply } => (name, apply),
+    };
     let answer = client.post(&["users", &name, "erase"], json!({"apply": apply})).await?;
     let calls = counted(&answer["calls"], "call");
     if apply {
@@ -146,4 +151,21 @@ pub async fn person(command: PersonCommand, client: &Client, output: &Output) ->
     output.say(&answer, &format!("{calls} of {name} hold what was sent or got."))?;
     note("Nothing was erased. To erase it, add --apply.");
     Ok(Exit::Done)
+}
+
+async fn export(name: &str, to: Option<PathBuf>, client: &Client, output: &Output) -> Done {
+    let lines = client.text(&["users", name, "export"], &[]).await?;
+    let Some(file) = to else {
+        return print(&lines).map(|()| Exit::Done);
+    };
+    let mut options = std::fs::OpenOptions::new();
+    let written = std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600)
+        .open(&file)
+        .and_then(|mut opened| std::io::Write::write_all(&mut opened, lines.as_bytes()));
+    written.map_err(|error| {
+        Failure::failed(format!("cannot write {}: {error}", file.display()), "name a file that does not exist, in a folder that does")
+    })?;
+    let things = lines.lines().count();
+    let answer = json!({"user": name, "file": file.display().to_string(), "lines": things});
+    output.say(&answer, &format!("Wrote what is kept of {name} to {}: {things} lines of JSON.", file.display()))
 }

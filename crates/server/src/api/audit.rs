@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::{CallId, Caller, Digest, Fault, FaultKind, Page, Permission, TenantId, Timestamp};
 use toolgate_engine::audit::{Proved, SignedHead, Which};
-use toolgate_ledger::Receipt;
+use toolgate_ledger::{Head, Receipt};
 use toolgate_store::audit::reading::{Payload, Placed};
 use toolgate_store::cursor::ListOf;
 use utoipa::{IntoParams, ToSchema};
@@ -320,7 +320,7 @@ pub async fn heads(
     let mut views = Vec::with_capacity(items.len());
     for (slug, id) in items {
         let newest = app.audit.newest(id).await?;
-        let checkpoint = newest.as_ref().map(|head| head.checkpoint());
+        let checkpoint = newest.as_ref().map(Head::checkpoint);
         views.push(HeadView {
             tenant: slug,
             log: app.audit.origin(id)?.to_string(),

@@ -1,10 +1,15 @@
 //! Tenants, workspaces and users.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolgate_contracts::{Fault, Page, Permission, Permissions, Role, Slug, Timestamp};
+use toolgate_contracts::page::PAGE_ITEMS_MAX;
+use toolgate_contracts::{CallId, Fault, Page, Permission, Permissions, Principal, Role, Slug, Timestamp};
 use toolgate_store::cursor::ListOf;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use utoipa::ToSchema;
@@ -229,4 +234,44 @@ pub async fn erase_person(
 ) -> Result<Json<Value>, Problem> {
     let calls = app.erase_person(&caller, &name, request.apply).await?;
     Ok(Json(json!({"user": name, "calls": calls, "applied": request.apply})))
+}
+
+/// Calls of an export that are in memory at once.
+const EXPORTED_AT_ONCE: u32 = 100;
+
+/// Everything that is kept of a person, as lines of JSON: who they are, their keys, their calls with payloads.
+#[utoipa::path(get, path = "/api/v1/users/{user}/export", tag = "users", params(("user" = String, Path)), responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = 404)))]
+pub async fn export_person(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let user = app.exported_person(&caller, &name).await?;
+    let (tenant, principal) = (caller.tenant, Principal::User(user.id));
+    let keys = app.store.keys(tenant, Some(user.id), None, PAGE_ITEMS_MAX).await?;
+    let mut head = json!({"kind": "user", "user": user}).to_string() + "\n";
+    for key in keys {
+        head.push_str(&(json!({"kind": "key", "key": key}).to_string() + "\n"));
+    }
+    // One page is in memory, whoever reads how slowly.
+    let calls = stream::try_unfold(Some(None), move |state: Option<Option<CallId>>| {
+        let app = app.clone();
+        async move {
+            let Some(after) = state else { return Ok::<_, Fault>(None) };
+            let page = app.store.calls_of(tenant, principal, after, EXPORTED_AT_ONCE).await?;
+            let Some(last) = page.last().map(|call| call.id) else { return Ok(None) };
+            let mut text = String::new();
+            for record in page {
+                let call = app.engine.details(tenant, record).await?;
+                text.push_str(&(json!({"kind": "call", "call": call}).to_string() + "\n"));
+            }
+            Ok(Some((Bytes::from(text), Some(Some(last)))))
+        }
+    });
+    let lines = stream::once(std::future::ready(Ok(Bytes::from(head)))).chain(calls);
+    let lines = lines.map_err(|fault: Fault| {
+        tracing::error!("an export ends early: {}", fault.logged().unwrap_or(fault.told()));
+        std::io::Error::other(fault.told().to_owned())
+    });
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], axum::body::Body::from_stream(lines)).into_response())
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use toolgate_contracts::{Caller, Fault, Permission, Principal};
 use toolgate_store::Change;
+use toolgate_store::people::User;
 
 use crate::app::App;
 
@@ -15,7 +16,7 @@ impl App {
         let count = self.store.count_calls_of(caller.tenant, person).await?;
         if apply {
             let mut change = Change::new(caller.tenant);
-            change.erase_payloads_of(person);
+            change.erase_log_payloads_of(person);
             change.audit(&self.entry(
                 caller,
                 caller.tenant,
@@ -24,8 +25,27 @@ impl App {
                 json!({"calls": count}),
             ));
             self.store.commit(change).await?;
+            // Batch by batch: cut off in between, the same command goes on where it was.
+            while self.store.count_calls_of(caller.tenant, person).await? > 0 {
+                let mut batch = Change::new(caller.tenant);
+                batch.erase_payloads_of(person, self.clock.now());
+                self.store.commit(batch).await?;
+            }
         }
         Ok(count)
+    }
+
+    /// Who asks what is kept of a person: an administrator, or that person; that they asked is in the log.
+    pub async fn exported_person(&self, caller: &Caller, name: &str) -> Result<User, Fault> {
+        let user = self.store.user(caller.tenant, name).await?.ok_or_else(|| Fault::not_found("user", name))?;
+        if caller.user() != Some(user.id) || caller.agent.is_some() {
+            caller.require(&Permission::DATA_RETENTION)?;
+        }
+        let mut change = Change::new(caller.tenant);
+        let object = Principal::User(user.id).to_string();
+        change.audit(&self.entry(caller, caller.tenant, "person.export", &object, json!({})));
+        self.store.commit(change).await?;
+        Ok(user)
     }
 
     /// Deletes finished calls that began more than `days` ago; the log keeps a tombstone.

@@ -96,6 +96,24 @@ impl Store {
         rows.first().map(record).transpose()
     }
 
+    /// A principal's calls behind `after`, oldest first.
+    pub async fn calls_of(
+        &self,
+        tenant: TenantId,
+        principal: Principal,
+        after: Option<CallId>,
+        limit: u32,
+    ) -> Result<Vec<CallRecord>, Error> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM calls c JOIN tools t ON t.id = c.tool_id
+             LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
+             WHERE c.tenant_id = $1 AND c.principal = $2 AND c.id > $3 ORDER BY c.id LIMIT {limit}"
+        );
+        let after = after.unwrap_or(CallId::from_uuid(uuid::Uuid::nil()));
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![principal.to_string().into(), after.into()]).await?;
+        rows.iter().map(record).collect()
+    }
+
     /// By the id that a run gave it, of which there may be several in different runs: the newest.
     pub async fn call_by_call_id(
         &self,

@@ -102,7 +102,7 @@ async fn retention_forgets_finished_calls_and_erasure_a_person_s_payloads() {
         let person = Principal::User(first);
         assert_eq!(product.store.count_calls_of(product.tenant, person).await.unwrap(), 2);
         let mut change = Change::new(product.tenant);
-        change.erase_payloads_of(person);
+        change.erase_payloads_of(person, product.clock.now());
         product.store.commit(change).await.unwrap();
         assert_eq!(product.store.count_calls_of(product.tenant, person).await.unwrap(), 0);
         assert_eq!(product.store.count_calls_of(product.tenant, Principal::User(second)).await.unwrap(), 1);

@@ -4,7 +4,7 @@ use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, SideEffects};
 use toolgate_contracts::definition::{EgressClass, Origin};
 use toolgate_contracts::{
-    AgentId, AgentState, CallId, Clock, Definition, Digest, Mode, Id, Principal, Rng, Role, RunId, Source, TenantId,
+    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Mode, Principal, Rng, Role, RunId, Source, TenantId,
     Timestamp, ToolId, UserId, json,
 };
 use toolgate_store::calls::{ApprovalStatus, NewCall, Status};
