@@ -58,6 +58,13 @@ pub fn commands(output: &Output) -> Done {
     Ok(Exit::Done)
 }
 
+/// The document as `docs/openapi.json` has it.
+pub fn openapi() -> Done {
+    // A reader that has gone away wanted no more.
+    let _ = crate::output::print(&toolgate_server::api::document_text());
+    Ok(Exit::Done)
+}
+
 fn collect(command: &clap::Command, before: &str, paths: &mut Vec<String>) {
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         let path = format!("{before}{}", command.get_name());
