@@ -79,6 +79,7 @@ sessions! {
     contributing = "CONTRIBUTING.md",
     access = "docs/access.md",
     agents = "docs/agents.md",
+    audit = "docs/audit.md",
     cli = "docs/cli.md",
     configuration = "docs/configuration.md",
     database = "docs/database.md",
