@@ -20,6 +20,61 @@ pub enum ErrorCode {
     Unknown,
 }
 
+/// The finer reasons of each code, in `details.reason`. Closed too: what is not here is not said.
+pub const REASONS: [(ErrorCode, &[&str]); 8] = [
+    (ErrorCode::ValidationError, &["schema", "unreadable", "mode", "too_large"]),
+    (ErrorCode::Timeout, &["timeout", "wall", "lease_lost"]),
+    (ErrorCode::RateLimit, &["rate", "asks", "upstream"]),
+    (
+        ErrorCode::PolicyDenied,
+        &[
+            "not_found",
+            "blocked",
+            "permission",
+            "scope",
+            "constraint",
+            "profile",
+            "policy",
+            "policy_error",
+            "guardrail",
+            "label",
+            "side_effects",
+            "max_tool_calls",
+            "max_iterations",
+            "max_depth",
+            "max_calls",
+            "budget",
+            "frozen",
+            "egress",
+            "approval_required",
+            "approval_pending",
+            "approval_timeout",
+            "rejected",
+            "expired",
+            "cancelled",
+            "result_withheld",
+        ],
+    ),
+    (ErrorCode::AuthRequired, &["secret_missing", "secret_not_allowed", "token_expired", "token_revoked", "upstream"]),
+    (
+        ErrorCode::ProviderError,
+        &[
+            "upstream_4xx",
+            "upstream_5xx",
+            "output_schema",
+            "refusal",
+            "script_exhausted",
+            "interrupted",
+            "outcome_unknown",
+        ],
+    ),
+    (ErrorCode::NetworkError, &["dns", "connect", "tls", "reset", "redirects"]),
+    (
+        ErrorCode::SandboxError,
+        &["memory", "cpu", "processes", "files", "disk", "output", "exception", "tier_unavailable"],
+    ),
+];
+
 /// How a call failed. Failures are data: they reach the model, which may correct itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,8 +88,12 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// `reason` is one of `contracts.md` §16.
+    /// `reason` is one of [`REASONS`].
     pub fn because(code: ErrorCode, reason: &str, message: impl Into<String>) -> Self {
+        debug_assert!(
+            REASONS.iter().any(|(of, reasons)| *of == code && reasons.contains(&reason)),
+            "`{reason}` is no reason of {code:?}"
+        );
         Self { code, message: message.into(), details: Some(json!({"reason": reason})), retry_after_s: None }
     }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolgate_contracts::agent::{AgentSpec, Limits, Profile, TenantLimits};
+use toolgate_contracts::fault::REASONS;
 use toolgate_contracts::{Definition, FaultKind, Permission, Role, json as strict};
 
 use super::{documents, root, text_of};
@@ -69,6 +70,21 @@ fn every_reason_has_a_page() {
         assert!(page.contains(&format!("HTTP {}", kind.status())), "{}: its status", kind.reason());
         assert!(page.contains(&format!("`{}`", code.as_str().unwrap_or_default())), "{}: its code", kind.reason());
     }
+}
+
+#[test]
+fn every_reason_of_a_failed_call_is_explained() {
+    let page = text_of("docs/errors/calls.md");
+    let mut rows = 0;
+    for (code, reasons) in REASONS {
+        let code = serde_json::to_value(code).unwrap();
+        for reason in reasons {
+            let row = format!("| `{}` | `{reason}` | ", code.as_str().unwrap_or_default());
+            assert!(page.contains(&row), "docs/errors/calls.md should have a row `{row}…`");
+            rows += 1;
+        }
+    }
+    assert_eq!(page.lines().filter(|line| line.starts_with("| `")).count(), rows, "a row of a reason that is none");
 }
 
 #[test]
