@@ -8,6 +8,7 @@ const operation = (page, id) => page.locator(`details#${id}`)
 async function openReference(page, server, hash = '') {
   await page.goto(`${server.url}/docs/api${hash}`)
   await page.getByRole('heading', { name: 'API reference' }).waitFor()
+  assert.equal(await page.locator('.trouble').count(), 0, await page.locator('#status').textContent())
 }
 
 productTest('every operation of the document is on the page, under its subject', async ({ server, browser }) => {
@@ -55,7 +56,7 @@ productTest('a search leaves what fits, from the keyboard', async ({ server, bro
   const shown = () => page.locator('details.operation:visible').evaluateAll((all) => all.map(({ id }) => id))
 
   await page.keyboard.press('/')
-  await page.keyboard.type('sign-in link')
+  await page.keyboard.type('POST sign-in-link')
   assert.deepEqual(await shown(), ['users_sign_in_link'])
   assert.equal(await page.getByRole('status').innerText(), '1 operation.')
   await page.getByRole('searchbox').fill('nothing fits this')

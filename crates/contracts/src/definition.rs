@@ -52,9 +52,9 @@ pub const OPAQUE_MEMBERS: [&str; 12] = [
 ];
 
 macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+    ($(#[doc = $about:literal])* $name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $name { $(#[serde(rename = $word)] $variant),* }
 
         impl $name {
@@ -64,6 +64,20 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),* }
             }
         }
+
+        // By hand: the derive does not see through the macro to the words, and would list the variants.
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                let about: &[&str] = &[$($about.trim_ascii()),*];
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .description(Some(about.join("\n")).filter(|about| !about.is_empty()))
+                    .enum_values(Some(Self::ALL.iter().map(|word| word.as_str())))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

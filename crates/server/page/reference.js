@@ -26,7 +26,7 @@ function kindOf(schema) {
   if (schema === undefined || schema === true) return 'anything'
   if (schema.$ref) return nameOf(schema.$ref)
   const several = schema.oneOf ?? schema.anyOf
-  if (several) return [...new Set(several.map(kindOf))].join(' or ')
+  if (several) return [...new Set(several.filter((one) => one.type !== 'null').map(kindOf))].join(' or ')
   if (schema.allOf) return schema.allOf.map(kindOf).join(' and ')
   if (schema.enum || schema.const !== undefined) return 'one of'
   const types = [schema.type ?? 'anything'].flat().filter((type) => type !== 'null')
@@ -173,7 +173,9 @@ function answerView(status, response) {
   const view = element('div', 'answer', head)
   for (const [type, { schema }] of Object.entries(content)) {
     if (type !== 'application/json') head.append(element('code', 'kind', type))
-    if (schema && Object.keys(schema).length > 0) view.append(...schemaView(schema))
+    if (!schema || Object.keys(schema).length === 0) continue
+    // Every refusal looks alike, so it is opened by who wants to see it.
+    view.append(...(refused ? [element('details', 'more', element('summary', '', kindOf(schema)), ...below(schema, []))] : schemaView(schema)))
   }
   return view
 }
@@ -237,9 +239,10 @@ function build() {
     const entry = { group, listTitle, rows: [] }
     for (const one of byTag.get(name)) {
       const view = operationView(one)
-      const link = element('a', '', one.operation.summary ?? one.path)
+      const verb = element('span', `verb ${one.method}`, one.method)
+      const link = element('a', '', verb, one.path.replace(/^\/api\/v\d+/, ''))
       link.href = `#${view.id}`
-      link.title = `${one.method.toUpperCase()} ${one.path}`
+      link.title = one.operation.summary ?? ''
       link.addEventListener('click', () => open(view.id))
       const words = [one.method, one.path, one.operation.operationId, one.operation.summary, one.operation.description].join(' ').toLowerCase()
       entry.rows.push({ view, link, words })
@@ -253,7 +256,7 @@ function build() {
 
 function open(id) {
   const view = id && document.getElementById(id)
-  if (!view?.classList.contains('operation')) return
+  if (!view || !view.classList.contains('operation')) return
   view.open = true
   view.scrollIntoView()
   for (const link of part('contents').querySelectorAll('a')) {
@@ -282,12 +285,11 @@ function search() {
 
 function intro() {
   part('version').textContent = `API reference ${api.info.version}`
-  part('about').append(...prose(api.info.description))
+  part('about').append(...prose(api.info.description ?? ''))
   const schemes = { key: 'With a key', session: 'In a browser' }
   for (const [name, scheme] of Object.entries(api.components.securitySchemes)) {
     part('callers').append(element('dt', '', schemes[name] ?? name), element('dd', '', ...prose(scheme.description ?? '')))
   }
-  part('intro').hidden = false
 }
 
 try {
@@ -296,8 +298,6 @@ try {
   api = await response.json()
   intro()
   build()
-  part('status').textContent = ''
-  open(decodeURIComponent(location.hash.slice(1)))
   part('search').addEventListener('input', search)
   window.addEventListener('hashchange', () => open(decodeURIComponent(location.hash.slice(1))))
   document.addEventListener('keydown', (event) => {
@@ -305,6 +305,10 @@ try {
     event.preventDefault()
     part('search').focus()
   })
+  // Shown when everything on it works.
+  part('status').textContent = ''
+  part('intro').hidden = false
+  open(decodeURIComponent(location.hash.slice(1)))
 } catch (error) {
   part('status').textContent = `The description could not be loaded: ${error.message}.`
   part('status').classList.add('trouble')
