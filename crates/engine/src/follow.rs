@@ -58,16 +58,16 @@ impl Engine {
 }
 
 impl RunFollower {
-    /// What is there now and was not given yet. Empty: nothing for the moment.
+    /// What is there now and was not given yet. Empty: nothing for the moment. Dropped before it is ready, it has given
+    /// nothing: where the reader is moves at the end.
     pub async fn page(&mut self) -> Result<Vec<Event>, Fault> {
         let store = self.engine.store();
         let mut page = store.events(self.tenant, self.run, self.after).await?;
-        if let Some(last) = page.iter().filter_map(|event| event.seq).max() {
-            self.after = last;
-        }
+        let after = page.iter().filter_map(|event| event.seq).max().unwrap_or(self.after);
         let parts = store.parts(self.tenant, self.run, self.part).await?;
+        self.after = after;
         // A part stands behind an event; it is given when that event was.
-        let due = parts.into_iter().take_while(|part| part.after_seq.is_some_and(|after| after <= self.after));
+        let due = parts.into_iter().take_while(|part| part.after_seq.is_some_and(|of| of <= after));
         for part in due {
             self.part = (part.after_seq.unwrap_or(0), part.call_id, part.part.unwrap_or(0));
             let at = page.iter().position(|event| event.seq > part.after_seq && event.seq.is_some());

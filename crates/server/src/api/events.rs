@@ -29,7 +29,9 @@ use crate::extract::{By, Query};
 use crate::problem::Problem;
 
 /// How often rights are asked for again.
-const RECHECK_EVERY: Duration = Duration::from_secs(30);
+const RECHECK_EVERY: Duration = Duration::from_secs(5);
+/// How soon a stream without events sees that the server ends, or that it is time to ask.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize, Default, IntoParams)]
@@ -157,13 +159,17 @@ impl Streaming {
     /// `None` ends the stream: rights are gone, the server stops, or the database does not answer.
     async fn next(&mut self) -> Option<Sent> {
         loop {
+            // However much there is to give: a busy stream is one that never waits.
+            if self.checked.elapsed() >= RECHECK_EVERY {
+                self.checked = Instant::now();
+                self.caller = self.still_may_read().await?;
+            }
             if let Some(event) = self.waiting.pop_front() {
                 return Some(event);
             }
             if self.app.draining.load(std::sync::atomic::Ordering::Relaxed) {
                 return None;
             }
-            let check = self.checked + RECHECK_EVERY;
             tokio::select! {
                 page = self.followed.next(&self.caller) => match page {
                     Ok(page) => self.waiting.extend(page),
@@ -172,12 +178,7 @@ impl Streaming {
                         return None;
                     }
                 },
-                () = tokio::time::sleep_until(check.min(Instant::now() + Duration::from_secs(1))) => {
-                    if Instant::now() >= check {
-                        self.checked = Instant::now();
-                        self.caller = self.still_may_read().await?;
-                    }
-                }
+                () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
     }
