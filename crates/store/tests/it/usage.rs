@@ -64,6 +64,7 @@ async fn total(store: &Store, tenant: TenantId) -> UsageSums {
     rows.first().map(|(_, sums)| *sums).unwrap_or_default()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as a row has it")]
 fn cost(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
@@ -149,8 +150,7 @@ async fn replicas_that_sum_at_once_count_every_call_once() {
             // One process owns the file.
             Kind::Sqlite => product.store.clone(),
         };
-        const CALLS: u64 = 120;
-        for number in 0..CALLS {
+        for number in 0..120 {
             ended(&product, number % 3 == 0, Status::Completed, Ending { cost: cost("0.01"), ..Ending::default() })
                 .await;
             if number % 10 == 9 {
