@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::fmt;
 use std::str::FromStr;
 
@@ -120,11 +121,23 @@ impl fmt::Display for Permission {
     }
 }
 
-/// A set of rights. Empty means none: silence denies.
+/// A set of rights. Empty means none: silence denies. Clones share it: every request carries one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(transparent)]
+#[serde(from = "BTreeSet<Permission>", into = "BTreeSet<Permission>")]
 #[schema(value_type = Vec<String>)]
-pub struct Permissions(BTreeSet<Permission>);
+pub struct Permissions(Arc<BTreeSet<Permission>>);
+
+impl From<BTreeSet<Permission>> for Permissions {
+    fn from(set: BTreeSet<Permission>) -> Self {
+        Self(Arc::new(set))
+    }
+}
+
+impl From<Permissions> for BTreeSet<Permission> {
+    fn from(permissions: Permissions) -> Self {
+        Arc::unwrap_or_clone(permissions.0)
+    }
+}
 
 impl Permissions {
     pub fn of(roles: impl IntoIterator<Item = Role>) -> Self {
@@ -167,13 +180,13 @@ impl Permissions {
                 (_, Err(_)) => drop(set.insert(scope.parse()?)),
             }
         }
-        Ok(Self(set))
+        Ok(set.into())
     }
 }
 
 impl FromIterator<Permission> for Permissions {
     fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
-        Self(permissions.into_iter().collect())
+        permissions.into_iter().collect::<BTreeSet<_>>().into()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::agent::SideEffects;
-use toolgate_contracts::{AgentId, CallId, Digest, Mode, Principal, RunId, Slug, StepId, TenantId, Timestamp};
+use toolgate_contracts::{AgentId, CallId, Mode, Permissions, Principal, RunId, Slug, StepId, TenantId, Timestamp};
 use toolgate_registry::snapshot::ResolvedTool;
 
 use crate::runner::OutputSink;
@@ -25,8 +25,8 @@ pub struct Call {
     pub seq: u32,
     pub principal: Principal,
     pub agent: Option<AgentId>,
-    /// Of what the caller may do: results are not shared across different rights.
-    pub rights: Digest,
+    /// What the caller may do: results are not shared across different rights.
+    pub rights: Permissions,
     pub mode: Mode,
     pub tool: ResolvedTool,
     pub input: Arc<Value>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use toolgate_contracts::definition::{CachePolicy, CacheScope};
-use toolgate_contracts::{Amount, Digest, ErrorCode, Fault, Mode, Status, ToolError, ToolResult, json};
+use toolgate_contracts::{Amount, Digest, ErrorCode, Fault, Mode, Permission, Permissions, Status, ToolError, ToolResult, json};
 
 use crate::call::Call;
 use crate::engine::Engine;
@@ -269,7 +269,7 @@ impl Engine {
             tenant: call.tenant,
             secrets: &[],
             sharing,
-            rights: call.rights,
+            rights: rights_digest(&call.rights),
         };
         Some((CacheKey::of(&parts), kept))
     }
@@ -519,8 +519,7 @@ pub(crate) fn unknown(why: &str) -> ToolError {
     ToolError::because(ErrorCode::ProviderError, "outcome_unknown", message)
 }
 
-pub(crate) fn rights_of(caller: &toolgate_contracts::Caller) -> Digest {
-    let mut words: Vec<&str> = caller.permissions.iter().map(toolgate_contracts::Permission::as_str).collect();
-    words.sort_unstable();
+fn rights_digest(rights: &Permissions) -> Digest {
+    let words: Vec<&str> = rights.iter().map(Permission::as_str).collect();
     Digest::of(words.join(" ").as_bytes())
 }

@@ -37,7 +37,6 @@ use tracing::Instrument as _;
 use crate::admit::{Admitted, Decision, Question, Refusal, Refused, Step, Verdict};
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::execute::rights_of;
 use crate::record::{Ended, Prepared, Written};
 use crate::reserve::ParallelPlace;
 use crate::runner::OutputSink;
@@ -351,7 +350,7 @@ impl Engine {
             seq,
             principal: caller.principal,
             agent,
-            rights: rights_of(&caller),
+            rights: caller.permissions.clone(),
             mode,
             tool,
             input: Arc::new(input),

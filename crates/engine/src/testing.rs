@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
-use toolgate_contracts::{Clock, Digest, Id, Mode, Principal, Rng, RunId, Slug, TenantId};
+use toolgate_contracts::{Clock, Id, Mode, Permissions, Principal, Rng, RunId, Slug, TenantId};
 use toolgate_registry::snapshot::ResolvedTool;
 
 use crate::call::Call;
@@ -30,7 +30,7 @@ pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Valu
         seq: 0,
         principal: Principal::Local(0),
         agent: None,
-        rights: Digest::of(b""),
+        rights: Permissions::default(),
         mode: Mode::Execute,
         timeout: Duration::from_millis(tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)),
         tool,
