@@ -158,3 +158,36 @@ fn the_log_goes_to_standard_error_in_the_format_asked_for() {
         .collect();
     assert!(!entries.is_empty(), "{log}");
 }
+
+#[test]
+fn a_command_on_the_folder_of_an_https_server_trusts_its_certificate_alone() {
+    let mut home = Home::new();
+    let made = rcgen::generate_simple_self_signed(["tools.example.com".to_owned()]).unwrap();
+    let key = home.write("data/tls/server.key", &made.signing_key.serialize_pem());
+    home.write("data/tls/server.pem", &made.cert.pem());
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    home.set("TOOLGATE_TLS_CERT", "tls/server.pem");
+    home.set("TOOLGATE_TLS_KEY", "tls/server.key");
+    let server = Server::start(&home, &[]);
+    assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
+    assert!(server.ready["sign_in_url"].as_str().unwrap().starts_with(&format!("{}/#sign-in=", server.url)));
+    assert!(home.is_served());
+    assert_eq!(home.json(&["whoami"])["signed_in_by"], "local");
+    let checks = home.json(&["doctor"]);
+    let certificate = checks["checks"].as_array().unwrap().iter().find(|check| check["name"] == "certificate").unwrap();
+    assert_eq!(certificate["ok"], true, "{certificate}");
+
+    // Named by its address it is one server among all, and no authority vouches for it.
+    let key_file = server.key_file.display().to_string();
+    let ran = finish(home.bare(&["whoami", "--server", &server.url, "--key-file", &key_file]).spawn().unwrap());
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    let lock = home.data().join("lock");
+    let published = std::fs::read_to_string(&lock).unwrap();
+    assert!(published.contains("\"certificates\":[\""), "{published}");
+    drop(server);
+
+    home.set("TOOLGATE_TLS_KEY", "tls/server.pem");
+    let ran = finish(Server::command(&home, &[]).spawn().unwrap());
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("`tls_key`") && ran.stderr.contains("no private key"), "{}", ran.stderr);
+}
