@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{Amount, Caller, Fault, Page, Permission, Timestamp};
+use toolgate_contracts::{Amount, Caller, Fault, Page, Permission, TenantId, Timestamp};
 use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_store::cursor::ListOf;
 use toolgate_store::usage::{UsageBy, UsageFilter, UsageKey, UsageSums};
@@ -132,7 +132,7 @@ pub async fn usage(
         GroupedBy::Day => UsageBy::Day,
         GroupedBy::Tenant => UsageBy::Tenant,
     };
-    app.store.roll_up_usage(caller.tenant).await?;
+    app.sum_up_usage(caller.tenant).await?;
     let sums = app.store.usage(caller.tenant, by, &filter).await?;
     let rows = named(registry, &caller, &today, sums);
     if query.format == UsageFormat::Csv || wants_csv(&headers) {
@@ -146,6 +146,18 @@ pub async fn usage(
     // Those without a name come last.
     let by_key = |row: &UsageRow| row.key.as_ref().map_or_else(|| "\u{10ffff}".to_owned(), Clone::clone);
     Ok(Json(page_of(rows, by_key, &list, query.cursor.as_deref(), query.limit)?).into_response())
+}
+
+impl App {
+    /// Sums up every call that has ended by now, whether or not a server does so in the background.
+    pub async fn sum_up_usage(&self, tenant: TenantId) -> Result<(), Fault> {
+        if let Err(fault) = self.audit.sequence_now(tenant).await {
+            // What has its place in the log is summed; a damaged log is the doctor's to tell.
+            tracing::error!("usage lags behind: {}", fault.logged().unwrap_or(fault.told()));
+        }
+        self.store.roll_up_usage(tenant).await?;
+        Ok(())
+    }
 }
 
 fn wants_csv(headers: &HeaderMap) -> bool {

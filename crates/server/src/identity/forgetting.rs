@@ -54,6 +54,8 @@ impl App {
         let before = self.clock.now().plus_seconds(-i64::from(days) * 86_400);
         let mut count = self.store.count_calls_before(caller.tenant, before).await?;
         if apply {
+            // What goes has been used: it is counted first.
+            self.sum_up_usage(caller.tenant).await?;
             let announced = json!({"before": before, "calls": count});
             let mut change = Change::new(caller.tenant);
             change.audit(&self.entry(caller, caller.tenant, "retention.delete", "calls", announced));

@@ -318,3 +318,81 @@ async fn usage_is_the_tenant_s_own_and_comes_as_json_or_csv() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_was_called_is_summed_and_what_is_stopped_is_refused_with_the_reason() {
+    every_world(async |world| {
+        world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bob"})).await.ok();
+        let bob = key_of(&world, "bob").await;
+        let call = async |who: &As, tool: &str, input: Value| {
+            world.send(who, "POST", "/api/v1/calls", json!({"tool": tool, "input": input})).await.ok()
+        };
+        for _ in 0..3 {
+            assert_eq!(call(&As::Owner, "echo", json!({"text": "a"})).await["status"], "completed");
+        }
+        assert_eq!(call(&bob, "echo", json!({"text": "b"})).await["status"], "completed");
+        assert_eq!(call(&bob, "calculator", json!({"expression": "1/0"})).await["status"], "failed");
+        let stop = json!({"scope": "tool", "name": "echo", "on": true, "reason": "it leaks"});
+        world.send(&As::Owner, "PUT", "/api/v1/kill-switches", stop).await.ok();
+        let refused = call(&bob, "echo", json!({"text": "c"})).await;
+        assert_eq!(
+            (&refused["error"]["code"], &refused["error"]["details"]["reason"]),
+            (&json!("POLICY_DENIED"), &json!("frozen"))
+        );
+        assert!(refused["error"]["message"].as_str().unwrap().contains("it leaks"), "{refused:#}");
+
+        let rows = async |query: &str| {
+            let page = world.get(&As::Owner, &format!("/api/v1/usage?{query}")).await.ok();
+            let row = |row: &Value| {
+                (
+                    row["key"].as_str().map(str::to_owned),
+                    row["calls"].as_i64().unwrap(),
+                    row["failed"].as_i64().unwrap(),
+                )
+            };
+            page["items"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+        };
+        let key = |text: &str| Some(text.to_owned());
+        assert_eq!(rows("by=tool").await, [(key("calculator"), 1, 1), (key("echo"), 5, 1)]);
+        assert_eq!(rows("by=agent").await, [(key("bob"), 3, 2), (None, 3, 0)]);
+        assert_eq!(rows("by=tenant").await, [(key("default"), 6, 2)]);
+        assert_eq!(rows("by=tool&agent=bob&tool=echo").await, [(key("echo"), 2, 1)]);
+        assert_eq!(rows("by=tool&from=2020-01-01&to=2020-01-02").await, []);
+        // A tool that one may not know of is a sum without a name.
+        world
+            .send(&As::Owner, "PUT", "/api/v1/tools/calculator/override", json!({"required_permission": "math.do"}))
+            .await
+            .ok();
+        let viewer = world.user("default", "vera", &["viewer"]).await;
+        let seen = world.get(&viewer, "/api/v1/usage").await.ok();
+        assert_eq!(seen["items"][1]["key"], Value::Null, "{seen:#}");
+        world.get(&viewer, "/api/v1/usage?tool=calculator").await.refused(404);
+        world.tenant("acme").await;
+        assert_eq!(world.get(&As::OwnerOf("acme"), "/api/v1/usage").await.ok()["items"], json!([]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_profile_s_rate_and_a_tenant_s_hold() {
+    every_world(async |world| {
+        let profile = json!({"name": "slow", "rate_limit": {"count": 1, "per_s": 60}});
+        world.send(&As::Owner, "PUT", "/api/v1/profiles/slow", profile).await.ok();
+        world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bob", "profile": "slow"})).await.ok();
+        let bob = key_of(&world, "bob").await;
+        let call = async |who: &As| {
+            world.send(who, "POST", "/api/v1/calls", json!({"tool": "echo", "input": {"text": "a"}})).await.ok()
+        };
+        assert_eq!(call(&bob).await["status"], "completed");
+        let refused = call(&bob).await;
+        assert_eq!(refused["error"]["code"], "RATE_LIMIT", "{refused:#}");
+        assert!(refused["error"]["retry_after_s"].as_u64().is_some_and(|wait| (1..=60).contains(&wait)), "{refused:#}");
+        let limits = json!({"tools": {"echo": {"rate_limit": {"count": 2, "per_s": 60}}}});
+        world.send(&As::Owner, "PUT", "/api/v1/limits", limits).await.ok();
+        let codes: Vec<_> = [call(&As::Owner).await, call(&As::Owner).await, call(&As::Owner).await]
+            .map(|answer| answer["error"]["code"].as_str().map(str::to_owned))
+            .into();
+        assert_eq!(codes, [None, None, Some("RATE_LIMIT".to_owned())]);
+    })
+    .await;
+}
