@@ -238,7 +238,7 @@ impl Config {
             }
         }
         if let Some(setting) = settings.get_mut("master_key").filter(|setting| !setting.value.is_empty()) {
-            setting.value = "(set)".to_owned();
+            "(set)".clone_into(&mut setting.value);
         }
         settings
     }

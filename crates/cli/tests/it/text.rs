@@ -167,6 +167,7 @@ fn lists_and_details_are_readable() {
     ok  data folder    [home]/data
     ok  database       SQLite answers
     ok  migrations     [n] of [n]
+    ok  serving        http://[address]
     ok  tool names     no tenant's tool hides a shared one
     ok  rows           all can be read
     ok  registry       revision [n], [n] tenants

@@ -143,13 +143,13 @@ fn answer(operation: &mut Operation) {
         if status.starts_with('4') && told.content.is_empty() {
             *response = refusal();
         } else if told.description.is_empty() {
-            told.description = match status.as_str() {
+            let words = match status.as_str() {
                 "202" => "Accepted; not done yet",
                 "204" => "Done; there is nothing to say",
                 "503" => "Not now",
                 _ => "Done",
-            }
-            .to_owned();
+            };
+            told.description.push_str(words);
         }
     }
     operation.responses.responses.insert("default".to_owned(), refusal());

@@ -206,12 +206,12 @@ async fn the_doctor_reads_the_certificate_and_what_does_not_fit_together() {
         assert!(!ok && found.contains(told), "{found}");
     }
     let public = |url: &str| ("public_url", url.to_owned());
-    assert_eq!(check(vec![public("https://tools.example.com")], "serving").await.unwrap().0, false);
+    assert!(!check(vec![public("https://tools.example.com")], "serving").await.unwrap().0);
     let trusted = vec![public("https://tools.example.com"), ("trusted_proxies", "10.0.0.1".to_owned())];
-    assert_eq!(check(trusted, "serving").await.unwrap().0, true);
+    assert!(check(trusted, "serving").await.unwrap().0);
     let mut plain = with(&valid);
     plain.push(public("http://tools.example.com"));
-    assert_eq!(check(plain, "serving").await.unwrap().0, false);
+    assert!(!check(plain, "serving").await.unwrap().0);
     let (ok, url) = check(with(&valid), "serving").await.unwrap();
     assert!(ok && url.starts_with("https://"), "{url}");
 }

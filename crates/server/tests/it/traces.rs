@@ -56,7 +56,7 @@ async fn send(app: &App, traceparent: Option<&str>) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    data_encoding::HEXLOWER.encode(bytes)
 }
 
 #[tokio::test]
