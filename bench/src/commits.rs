@@ -33,6 +33,7 @@ async fn measure(report: &mut Report, database: &str, store: &Store) -> Result<(
         name: "Bench".into(),
         currency: "USD".into(),
         open_write: false,
+        limits: toolgate_contracts::TenantLimits::default(),
         created_at: clock.now(),
     };
     change.insert_tenant(&row);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use toolgate_contracts::agent::{AgentSpec, SideEffects, Toolset};
 use toolgate_contracts::definition::{EgressClass, Origin};
 use toolgate_contracts::{
-    AgentId, AgentState, CallId, Clock, Definition, Digest, Mode, Id, Limits, Principal, Rng, RunId, Source, TenantId,
+    AgentId, AgentState, CallId, Clock, Definition, Digest, Id, Limits, Mode, Principal, Rng, RunId, Source, TenantId,
     Timestamp, ToolId, UserId, WorkspaceId, json,
 };
 use toolgate_store::calls::{ApprovalStatus, CallFilter, Ending, NewCall, Sight, Status};
@@ -91,6 +91,7 @@ impl World {
             name: "Bench".into(),
             currency: "USD".into(),
             open_write: false,
+            limits: toolgate_contracts::TenantLimits::default(),
             created_at: now,
         });
         change.insert_workspace(&Workspace {

@@ -3,17 +3,28 @@
 
 mod commits;
 mod lists;
+mod path;
 mod registry;
 mod report;
 mod search;
 
 use report::Report;
 
-const NAMES: [&str; 4] = ["search", "registry", "commits", "lists"];
+pub type Failure = Box<dyn std::error::Error>;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+const NAMES: [&str; 5] = ["search", "registry", "commits", "lists", "path"];
+
+fn main() -> Result<(), Failure> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Runtime::new()?;
+    // The servers of `path` are processes of this program.
+    match wanted.split_first() {
+        Some((first, arguments)) if first == path::servers::TOOLGATE => {
+            return runtime.block_on(path::servers::toolgate(arguments));
+        }
+        Some((first, _)) if first == path::servers::ECHO => return runtime.block_on(path::servers::echo()),
+        _ => {}
+    }
     if let Some(unknown) = wanted.iter().find(|name| !NAMES.contains(&name.as_str())) {
         return Err(format!("no benchmark `{unknown}`; there are {}", NAMES.join(", ")).into());
     }
@@ -21,9 +32,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut report = Report::new(name);
         match name {
             "search" => search::run(&mut report),
-            "registry" => registry::run(&mut report).await?,
-            "commits" => commits::run(&mut report).await?,
-            _ => lists::run(&mut report).await?,
+            "registry" => runtime.block_on(registry::run(&mut report))?,
+            "commits" => runtime.block_on(commits::run(&mut report))?,
+            "lists" => runtime.block_on(lists::run(&mut report))?,
+            _ => path::run(&mut report)?,
         }
         report.finish()?;
     }

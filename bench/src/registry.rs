@@ -55,6 +55,7 @@ async fn fill(store: &Store, tools: u32) -> Result<(), Failure> {
         name: "B".into(),
         currency: "USD".into(),
         open_write: false,
+        limits: toolgate_contracts::TenantLimits::default(),
         created_at: now,
     });
     store.commit(change).await?;

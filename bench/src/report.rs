@@ -15,6 +15,28 @@ struct Line {
     ratio: Option<f64>,
 }
 
+/// What a figure should be.
+#[derive(Clone, Copy)]
+pub enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Goal {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+
+    const fn bound(self) -> f64 {
+        match self {
+            Self::AtMost(bound) | Self::AtLeast(bound) => bound,
+        }
+    }
+}
+
 pub struct Report {
     bench: &'static str,
     lines: Vec<Line>,
@@ -22,7 +44,7 @@ pub struct Report {
 
 impl Report {
     pub fn new(bench: &'static str) -> Self {
-        println!("\n{bench}\n{:<64} {:>12} {:>12} {:>8}", "", "value", "baseline", "ratio");
+        println!("\n{bench}\n{:<84} {:>12} {:>12} {:>8}", "", "value", "baseline", "ratio");
         Self { bench, lines: Vec::new() }
     }
 
@@ -31,13 +53,32 @@ impl Report {
         let ratio = baseline.filter(|baseline| *baseline > 0.0).map(|baseline| value / baseline);
         let shown = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.2}"));
         println!(
-            "{:<64} {:>12} {:>12} {:>8}",
+            "{:<84} {:>12} {:>12} {:>8}",
             format!("{metric} [{unit}]"),
             shown(Some(value)),
             shown(baseline),
             shown(ratio)
         );
         self.lines.push(Line { bench: self.bench, metric, unit, value, baseline, ratio });
+    }
+
+    /// A figure with its goal as the baseline, and in the table whether it was met; `superb` is a goal beyond that.
+    pub fn goal(&mut self, metric: impl Into<String>, unit: &'static str, value: f64, goal: Goal, superb: Option<f64>) {
+        self.line(format!("GOAL {}", metric.into()), unit, value, Some(goal.bound()));
+        let beyond = superb.map(|bound| match goal {
+            Goal::AtMost(_) => Goal::AtMost(bound),
+            Goal::AtLeast(_) => Goal::AtLeast(bound),
+        });
+        let word = match goal {
+            Goal::AtMost(_) => "at most",
+            Goal::AtLeast(_) => "at least",
+        };
+        let verdict = match (goal.is_met(value), beyond.is_some_and(|beyond| beyond.is_met(value))) {
+            (_, true) => "superb",
+            (true, false) => "met",
+            (false, false) => "MISSED",
+        };
+        println!("  {verdict}: {word} {} is the goal", goal.bound());
     }
 
     #[expect(clippy::disallowed_methods, reason = "cargo says where its target folder is")]
