@@ -2,8 +2,10 @@
 
 mod agent;
 mod audit;
+mod call;
 mod control;
 mod people;
+mod run;
 mod system;
 mod tool;
 
@@ -12,10 +14,12 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
-pub use audit::{AuditCommand, Entries, Follow, Verify};
 pub use agent::{AgentCommand, AgentFields, ProfileCommand};
+pub use audit::{AuditCommand, Entries, Follow, Verify};
+pub use call::{Call, CallFormat, CallsCommand, Invocations, ListCalls, Report, Settle};
 pub use control::{KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
+pub use run::{NewRun, RunCommand, ShowRun, WorkCommand};
 pub use system::{ConfigCommand, DbCommand, Retention, Serve};
 pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
 
@@ -114,6 +118,16 @@ pub enum Command {
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
     },
+    Call(Box<Call>),
+    /// Read calls, stop them, and say how they ended
+    #[command(subcommand)]
+    Calls(CallsCommand),
+    /// Open runs, look at them and follow them
+    #[command(subcommand)]
+    Run(RunCommand),
+    /// Carry out external tools, by hand or from a script
+    #[command(subcommand)]
+    Work(WorkCommand),
     /// List, register, switch and assign tools
     #[command(subcommand)]
     Tool(ToolCommand),

@@ -2,6 +2,7 @@
 //!
 //! Both end in the same router, so a command is written once and cannot do different things.
 
+mod follow;
 mod local;
 mod remote;
 
@@ -12,10 +13,13 @@ use toolgate_contracts::page::PAGE_ITEMS_MAX;
 
 use crate::failure::Failure;
 
+pub use follow::Follower;
 pub use local::Local;
 pub use remote::{Reached, Remote};
 
 const PREFIX: &str = "/api/v1";
+/// How this program calls itself in `toolgate_server::CLIENT_HEADER`.
+const CLIENT: &str = "cli";
 /// What a path segment or a query value may hold as it is.
 const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'@');
 /// An answer larger than this is not one of ours.
@@ -66,13 +70,35 @@ impl Client {
         }
     }
 
+    /// An answer that is a file.
+    pub async fn bytes(&self, path: &[&str]) -> Result<Vec<u8>, Failure> {
+        let (status, bytes) = self.exchange(Method::GET, path, &[], None).await?;
+        if (200..=299).contains(&status) {
+            return Ok(bytes);
+        }
+        answer(status, &bytes)?;
+        Err(Failure::unreachable(format!("the answer (status {status}) is no file"), "try again"))
+    }
+
+    /// Follows a run from its first event on.
+    pub fn follow(&self, run: &str) -> Result<Follower<'_>, Failure> {
+        Ok(Follower::new(self, run, target(&["runs", run, "events"], &[])?))
+    }
+
+    /// Whether tools run in this very process, which nobody else can reach then.
+    pub const fn is_local(&self) -> bool {
+        matches!(self, Self::Local(_))
+    }
+
     /// A list over as many pages as `limit` items need, as one page.
     pub async fn list(&self, path: &[&str], query: &[Parameter<'_>], limit: u32) -> Result<Value, Failure> {
         let mut items: Vec<Value> = Vec::new();
-        let mut cursor: Option<String> = None;
+        let begin = query.iter().find(|(name, _)| *name == "cursor");
+        let mut cursor: Option<String> = begin.and_then(|(_, cursor)| cursor.clone());
+        let query: Vec<_> = query.iter().filter(|(name, _)| *name != "cursor").cloned().collect();
         loop {
             let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-            let mut query = query.to_vec();
+            let mut query = query.clone();
             query.push(("limit", Some(missing.min(PAGE_ITEMS_MAX).to_string())));
             query.push(("cursor", cursor.take()));
             let mut page = self.get(path, &query).await?;

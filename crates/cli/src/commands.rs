@@ -2,6 +2,8 @@
 
 mod agent;
 mod audit;
+mod call;
+mod calls;
 mod config;
 mod control;
 mod db;
@@ -10,9 +12,11 @@ mod key;
 mod list;
 mod pages;
 mod people;
+mod preflight;
 mod profile;
 mod register;
 mod restore;
+mod run;
 mod search;
 mod serve;
 mod start;
@@ -22,6 +26,7 @@ mod tool_override;
 mod tool_show;
 mod tool_test;
 mod tool_view;
+mod work;
 
 use serde_json::{Value, json};
 
@@ -68,6 +73,10 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
     match command {
         Command::Init => start::init(client, session).await,
         Command::Search { query, kind, limit } => search::run(client, output, &query, kind, limit).await,
+        Command::Call(call) => call::run(*call, client, output).await,
+        Command::Calls(command) => calls::run(command, client, output).await,
+        Command::Run(command) => run::run(command, client, output).await,
+        Command::Work(command) => work::run(command, client, output).await,
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,
         Command::Profile(command) => profile::run(command, client, output).await,

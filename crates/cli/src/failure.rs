@@ -10,8 +10,14 @@ pub enum Exit {
     Done,
     Failed,
     Usage,
+    /// A person has to decide, or it goes on.
+    Waiting,
     Unreachable,
     NoRight,
+    /// Of `tool preflight`.
+    Transient,
+    NeedsPerson,
+    UnknownTool,
 }
 
 /// Printed by `toolgate --help` and in the manual.
@@ -20,7 +26,7 @@ Exit status:
   0   done
   1   it failed, was refused, or what was named is not there
   2   usage or configuration: the command, a file or a setting is not understood
-  3   waiting for a person
+  3   waiting for a person, or still running
   4   the server or the database cannot be reached
   5   no right: the key is missing, unknown, or may not do this
 
@@ -32,8 +38,12 @@ impl Exit {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Usage => 2,
+            Self::Waiting => 3,
             Self::Unreachable => 4,
             Self::NoRight => 5,
+            Self::Transient => 10,
+            Self::NeedsPerson => 11,
+            Self::UnknownTool => 12,
         }
     }
 }
@@ -72,6 +82,13 @@ impl Failure {
     #[must_use]
     pub fn about(mut self, file: impl Into<String>) -> Self {
         self.file = Some(file.into());
+        self
+    }
+
+    /// Other words for what to do.
+    #[must_use]
+    pub fn hint(mut self, remedy: impl Into<String>) -> Self {
+        self.problem["remedy"] = Value::String(remedy.into());
         self
     }
 

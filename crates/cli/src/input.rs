@@ -108,6 +108,18 @@ pub fn text_or_file(text: &str) -> Result<String, Failure> {
     }
 }
 
+/// JSON from the command line, from a file when it begins with `@`, from standard input when it is `-`.
+pub fn json_or_file(text: &str, flag: &str) -> Result<Value, Failure> {
+    let file = if text == "-" { Some("-") } else { text.strip_prefix('@') };
+    let (bytes, place) = match file {
+        Some(file) => (read_file(Path::new(file), DOCUMENT_BYTES_MAX)?, format!("{flag} {file}")),
+        None => (text.as_bytes().to_vec(), flag.to_owned()),
+    };
+    json::read(&bytes, DOCUMENT_BYTES_MAX).map_err(|error| {
+        Failure::usage(format!("{place} is not valid JSON: {error}"), "quote it for the shell, or give a file as @FILE")
+    })
+}
+
 /// The tools that a path means: the file itself, or every `TOOL.md` in a folder and below it, in the order of paths.
 pub fn tool_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {

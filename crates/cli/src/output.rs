@@ -96,6 +96,11 @@ impl Output {
         }
     }
 
+    /// For text that is printed piece by piece.
+    pub const fn paint(&self) -> Paint {
+        self.paint
+    }
+
     pub fn is_json(&self) -> bool {
         self.format == Format::Json
     }
@@ -122,6 +127,16 @@ impl Output {
     pub fn json(&self, value: &Value) -> Result<(), Failure> {
         let text = if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         print(&escape_json(&text.unwrap_or_default()))
+    }
+
+    /// What went wrong with something whose result is printed all the same, on standard error.
+    pub fn complain(&self, told: &str, places: &[String], hint: &str) {
+        let mut lines = vec![format!("{} {}", self.errors.bad("error:"), clean(told))];
+        lines.extend(places.iter().map(|place| format!("  {}", clean_line(place))));
+        if !hint.is_empty() {
+            lines.push(format!("  {} {}", self.errors.hint("hint:"), clean_line(hint)));
+        }
+        let _ = writeln!(io::stderr().lock(), "{}", lines.join("\n"));
     }
 
     pub fn failure(&self, failure: &Failure, to_stdout: bool) {

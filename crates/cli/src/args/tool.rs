@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType};
 use toolgate_registry::render::Form;
 
-use super::{Limit, one_of};
+use super::{Invocations, Limit, one_of};
 
 #[derive(Subcommand)]
 pub enum ToolCommand {
@@ -101,6 +101,16 @@ pub enum ToolCommand {
         #[arg(long)]
         agent: String,
     },
+    /// Check whether a tool could be called now, without calling it
+    #[command(
+        after_help = "Exit status:\n  0   ready\n  10  not now, perhaps later\n  11  a person has to do something first\n  12  no such tool"
+    )]
+    Preflight {
+        /// NAME or NAME@VERSION
+        name: String,
+    },
+    /// List calls, newest first; the same as `toolgate calls list`
+    Invocations(Invocations),
     /// List the versions of a tool, newest first
     Versions {
         name: String,

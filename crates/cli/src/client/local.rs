@@ -2,14 +2,15 @@
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::request::Builder;
 use axum::http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 use toolgate_contracts::Fault;
-use toolgate_server::{App, DataFolder, LocalCaller, TENANT_HEADER};
+use toolgate_server::{App, CLIENT_HEADER, DataFolder, LocalCaller, TENANT_HEADER};
 use tower::ServiceExt as _;
 
-use super::ANSWER_BYTES_MAX;
+use super::{ANSWER_BYTES_MAX, CLIENT};
 use crate::failure::Failure;
 
 pub struct Local {
@@ -30,10 +31,7 @@ impl Local {
     }
 
     pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
-        let mut request = Request::builder().method(method).uri(target).extension(LocalCaller::this_process());
-        if let Some(tenant) = &self.tenant {
-            request = request.header(TENANT_HEADER, tenant);
-        }
+        let mut request = self.request(method, target);
         let body = match body {
             Some(body) => {
                 request = request.header(header::CONTENT_TYPE, "application/json");
@@ -41,6 +39,29 @@ impl Local {
             }
             None => Body::empty(),
         };
+        let (status, body) = self.ask(request, body).await?;
+        Ok((status, read(body).await?))
+    }
+
+    /// An answer that does not end, to be read as it comes.
+    pub async fn stream(&self, target: &str, after: Option<&str>) -> Result<(u16, Body), Failure> {
+        let mut request = self.request(Method::GET, target).header(header::ACCEPT, "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        self.ask(request, Body::empty()).await
+    }
+
+    fn request(&self, method: Method, target: &str) -> Builder {
+        let request = Request::builder().method(method).uri(target).extension(LocalCaller::this_process());
+        let request = request.header(CLIENT_HEADER, CLIENT);
+        match &self.tenant {
+            Some(tenant) => request.header(TENANT_HEADER, tenant),
+            None => request,
+        }
+    }
+
+    async fn ask(&self, request: Builder, body: Body) -> Result<(u16, Body), Failure> {
         let request = request
             .body(body)
             .map_err(|error| Failure::usage(format!("this cannot be sent: {error}"), "check --tenant"))?;
@@ -48,9 +69,7 @@ impl Local {
             Ok(response) => response,
             Err(never) => match never {},
         };
-        let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(Fault::internal)?;
-        Ok((status, body.to_bytes().to_vec()))
+        Ok((response.status().as_u16(), response.into_body()))
     }
 
     pub async fn close(self) {
@@ -62,4 +81,9 @@ impl Local {
             drop(folder);
         }
     }
+}
+
+pub async fn read(body: Body) -> Result<Vec<u8>, Failure> {
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(Fault::internal)?;
+    Ok(body.to_bytes().to_vec())
 }

@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, header};
 use reqwest::{Response, Url};
 use serde_json::Value;
 use toolgate_contracts::Fault;
-use toolgate_server::{TENANT_HEADER, tls};
+use toolgate_server::{CLIENT_HEADER, TENANT_HEADER, tls};
 
-use super::ANSWER_BYTES_MAX;
+use super::{ANSWER_BYTES_MAX, CLIENT};
 use crate::failure::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,6 +44,7 @@ impl Remote {
         })?;
         bearer.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, bearer);
+        headers.insert(CLIENT_HEADER, HeaderValue::from_static(CLIENT));
         if let Some(tenant) = tenant {
             let slug = HeaderValue::from_str(tenant)
                 .map_err(|_| Failure::usage("--tenant is not a short name", "see `toolgate tenant list`"))?;
@@ -95,7 +96,18 @@ impl Remote {
         Ok((status.as_u16(), self.read(response).await?))
     }
 
-    async fn read(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
+    /// An answer that does not end, to be read as it comes.
+    pub async fn stream(&self, target: &str, after: Option<&str>) -> Result<Response, Failure> {
+        let mut request = self.http.get(format!("{}{target}", self.url)).header(header::ACCEPT, "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let answered = tokio::time::timeout(READ_TIMEOUT, request.send()).await;
+        let late = |_| Failure::unreachable(format!("{} does not answer in time", self.url), "check that it runs");
+        answered.map_err(late)?.map_err(|error| self.unreachable(&error))
+    }
+
+    pub async fn read(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             bytes.extend_from_slice(&chunk);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{control, register, search, tool_list, tool_override, tool_show};
+use super::{calls, control, preflight, register, search, tool_list, tool_override, tool_show};
 use crate::args::{StateChange, ToolCommand};
 use crate::client::Client;
 use crate::failure::Done;
@@ -37,6 +37,8 @@ pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done
             let answer = client.delete(&["agents", &agent, "tools", &tool]).await?;
             output.say(&answer, &format!("{tool} is no longer assigned to {agent}."))
         }
+        ToolCommand::Preflight { name } => preflight::run(&name, client, output).await,
+        ToolCommand::Invocations(wanted) => calls::invocations(wanted, client, output).await,
         ToolCommand::Versions { name, limit } => tool_show::versions(&name, limit, client, output).await,
         ToolCommand::Diff { name, from, to } => tool_show::diff(&name, from, to, client, output).await,
     }

@@ -1,0 +1,84 @@
+//! `toolgate run …`: runs, their steps and what happens in them.
+
+mod events;
+mod view;
+
+use serde_json::{Map, Value, json};
+
+use super::list;
+use crate::args::{NewRun, RunCommand, ShowRun};
+use crate::client::Client;
+use crate::failure::{Done, Exit, Failure};
+use crate::input;
+use crate::output::{Output, Table, items_of, text_of, time_of};
+
+/// How many calls of a run are asked for their steps.
+const SPANS_MAX: usize = 200;
+
+pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done {
+    match command {
+        RunCommand::Create(new) => create(new, client, output).await,
+        RunCommand::List { state, limit } => {
+            list::show(&["runs"], &[("state", state)], limit, (client, output), |runs, paint| {
+                let mut table = Table::new(["BEGAN", "ID", "STATE", "CALLS", "TITLE"]);
+                for run in items_of(runs) {
+                    let [id, state, calls, title] =
+                        ["id", "state", "calls", "title"].map(|member| text_of(run, member));
+                    table.row([time_of(run, "created_at"), id, state, calls, title]);
+                }
+                table.render(paint, "No runs; open one with `toolgate run create --title TITLE`.")
+            })
+            .await
+        }
+        RunCommand::Show(ShowRun { id, follow: true, .. }) => events::follow(&id, client, output).await,
+        RunCommand::Show(ShowRun { id, events, spans, .. }) => show(&id, events, spans, client, output).await,
+        RunCommand::Step { run, title } => {
+            let step = client.post(&["runs", &run, "steps"], json!({"title": title})).await?;
+            output.show(&step, |step, _| text_of(step, "id"))
+        }
+        RunCommand::End { run, state, reason } => {
+            let ended = client.put(&["runs", &run, "state"], json!({"state": state, "reason": reason})).await?;
+            output.say(&ended, &format!("The run {} is {}.", text_of(&ended, "id"), text_of(&ended, "state")))
+        }
+    }
+}
+
+/// Prints the id alone, for a script to go on with.
+async fn create(new: NewRun, client: &Client, output: &Output) -> Done {
+    let NewRun { title, agent, parent, limits, max_calls, budget } = new;
+    let mut limits = match limits.as_deref() {
+        None => Value::Object(Map::new()),
+        Some(text) => match text.strip_prefix('@') {
+            Some(file) => input::read_document(std::path::Path::new(file))?,
+            None => input::json_or_file(text, "--limits")?,
+        },
+    };
+    let Value::Object(members) = &mut limits else {
+        return Err(Failure::usage("--limits is not an object", "write for example '{\"max_tool_calls\": 10}'"));
+    };
+    members.extend(max_calls.map(|calls| ("max_tool_calls".to_owned(), json!(calls))));
+    members.extend(budget.map(|budget| ("max_budget".to_owned(), json!(budget))));
+    let body = json!({"title": title, "agent": agent, "parent_run_id": parent, "limits": limits});
+    let run = client.post(&["runs"], body).await?;
+    output.show(&run, |run, _| text_of(run, "id"))
+}
+
+async fn show(id: &str, with_events: bool, with_spans: bool, client: &Client, output: &Output) -> Done {
+    let mut run = client.get(&["runs", id], &[]).await?;
+    if with_events {
+        run["events"] = Value::Array(events::all(id, client).await?);
+    }
+    if with_spans {
+        let mut spans = Vec::new();
+        let calls = run["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for call in calls.iter().take(SPANS_MAX).rev() {
+            spans.push(view::spans_of(&client.get(&["calls", &text_of(call, "id")], &[]).await?));
+        }
+        run["spans"] = Value::Array(spans);
+    }
+    let calls = run["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let agents =
+        if output.is_json() { std::collections::HashMap::new() } else { super::calls::agents_of(calls, client).await };
+    output.show(&run, |run, paint| view::whole(run, &agents, paint))?;
+    Ok(Exit::Done)
+}
