@@ -2,14 +2,18 @@
 //! being told to stop.
 
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::time::{Instant, sleep, sleep_until};
 use toolgate_contracts::definition::{CachePolicy, CacheScope};
-use toolgate_contracts::{Amount, Digest, ErrorCode, Fault, Mode, Permission, Permissions, Status, ToolError, ToolResult, json};
+use toolgate_contracts::{
+    Amount, Digest, ErrorCode, Fault, Mode, Permission, Permissions, Status, ToolError, ToolResult, json,
+};
 
 use crate::call::Call;
 use crate::engine::Engine;
@@ -235,7 +239,12 @@ impl Engine {
                     ToolError::because(ErrorCode::ProviderError, "interrupted", "a call with effects runs once");
                 return (error.into(), attempt - 1);
             };
-            let outcome = runner.run(permit).await;
+            // A runner that panics ends its own call: caught here, or the call would be running for ever.
+            let run = AssertUnwindSafe(async { runner.run(permit).await }).catch_unwind();
+            let outcome = run.await.unwrap_or_else(|_| {
+                tracing::error!(call = %call.id, tool = %call.tool.name, "the runner panicked");
+                Outcome::Unknown("what runs it broke down; the server's log says why".to_owned())
+            });
             let again = match &outcome {
                 Outcome::Failed(error) if attempt < ATTEMPTS_MAX && call.is_effect_free() => pause(error, attempt),
                 _ => None,
@@ -304,7 +313,8 @@ impl Engine {
             }
             Outcome::Unknown(why) if call.is_effect_free() => {
                 let error = ToolError::because(ErrorCode::ProviderError, "interrupted", why);
-                (Status::Failed, Ended::refused(output::redacted(error, &redactor)))
+                let refused = Ended::refused(output::redacted(error, &redactor));
+                (Status::Failed, Ended { cost: prepared.estimate, ..refused })
             }
             Outcome::Unknown(why) => (Status::OutcomeUnknown, Ended::refused(unknown(&redactor.redact_text(&why)))),
             Outcome::HandedOver => (Status::Failed, Ended::default()),
@@ -325,13 +335,26 @@ impl Engine {
     pub(crate) async fn keep(&self, prepared: &Prepared, shaped: Shaped) -> Result<(Status, Ended), Fault> {
         let Shaped { output, text, error, truncated, attachments } = shaped;
         let call = &prepared.call;
-        let mut kept = Vec::with_capacity(attachments.len());
+        let (mut kept, mut error, mut lost) = (Vec::with_capacity(attachments.len()), error, false);
         for attachment in attachments {
             let actor = call.principal.to_string();
-            kept.push(self.blobs.keep(call.tenant, call.id, &actor, attachment).await?);
+            match self.blobs.keep(call.tenant, call.id, &actor, attachment).await {
+                Ok(attachment) => kept.push(attachment),
+                // The call ends all the same: what it did is done, and its row says so.
+                Err(fault) => {
+                    tracing::error!(call = %call.id, "{}", fault.logged().unwrap_or(fault.told()));
+                    lost = error.is_none();
+                    error = error.or_else(|| {
+                        let message = format!("{}: {}", fault.told(), fault.remedy());
+                        Some(ToolError::because(ErrorCode::ProviderError, "interrupted", message))
+                    });
+                    break;
+                }
+            }
         }
-        let happened = error.as_ref().is_some_and(|error| error.reason() == "output_schema") && !call.is_effect_free();
-        let status = if error.is_none() || happened { Status::Completed } else { Status::Failed };
+        let happened = lost || error.as_ref().is_some_and(|error| error.reason() == "output_schema");
+        let status =
+            if error.is_none() || (happened && !call.is_effect_free()) { Status::Completed } else { Status::Failed };
         Ok((status, Ended { output, output_text: text, error, truncated, attachments: kept, ..Ended::default() }))
     }
 
@@ -353,7 +376,18 @@ impl Engine {
             }
             Err(error) => (Status::Failed, Ended::refused(output::redacted(error, &redactor))),
         };
-        Ok(self.finish(&prepared, Written::Nothing, status, ended).await?)
+        self.finish_once(&prepared, status, ended).await
+    }
+
+    /// Writes the end of a call that has no row yet, unless the same request has an answer already.
+    async fn finish_once(&self, prepared: &Prepared, status: Status, ended: Ended) -> Result<Envelope, Fault> {
+        match self.finish(prepared, Written::Nothing, status, ended).await {
+            Ok(envelope) => Ok(envelope),
+            Err(error) => match self.taken(prepared, &error).await? {
+                Some(answer) => Ok(answer),
+                None => Err(error.into()),
+            },
+        }
     }
 
     /// A call whose first row was refused did not run.
@@ -375,7 +409,7 @@ impl Engine {
         prepared.decision.refused_at = Some(crate::admit::Step::Reserve);
         prepared.decision.limits.push(hold.what.clone());
         prepared.decision.intent = None;
-        Ok(self.finish(&prepared, Written::Nothing, Status::Failed, Ended::refused(told)).await?)
+        self.finish_once(&prepared, Status::Failed, Ended::refused(told)).await
     }
 
     /// What may have had an effect is not given up on because the database is away for a moment: what happened is
@@ -508,7 +542,9 @@ fn stopped(prepared: &Prepared, stop: &Stop) -> (Status, Ended) {
             (Status::Cancelled, ToolError::because(ErrorCode::PolicyDenied, "cancelled", message))
         }
     };
-    (status, Ended { attempts: 1, ..Ended::refused(error) })
+    // It ran: what it may have cost is counted, as it is of one that failed.
+    let cost = prepared.estimate.filter(|_| call.is_effect_free());
+    (status, Ended { attempts: 1, cost, ..Ended::refused(error) })
 }
 
 /// Nobody knows whether it happened.

@@ -234,17 +234,11 @@ impl Engine {
 
     /// `record` mode: the submitter is the worker, and runs the tool only when told `running`.
     pub(crate) async fn begin_recorded(&self, mut prepared: Prepared) -> Result<Envelope, Fault> {
-        let (tenant, id, tool) = (prepared.call.tenant, prepared.call.id, prepared.call.tool.tool.id);
-        let worker = prepared.call.principal;
+        let (tenant, id) = (prepared.call.tenant, prepared.call.id);
         match self.begin(&mut prepared, None).await {
-            Ok(()) => {}
-            Err(error) => return self.could_not_begin(prepared, error).await,
+            Ok(()) => self.answer(tenant, id).await,
+            Err(error) => self.could_not_begin(prepared, error).await,
         }
-        let now = self.clock.now();
-        let mut change = Change::new(tenant);
-        change.offer_work(id, tool, Some((LeaseId::from(id), worker)), now.plus_seconds(RECORDED_S), now);
-        self.store.commit(change).await?;
-        self.answer(tenant, id).await
     }
 
     /// Who submitted in `record` mode reports.

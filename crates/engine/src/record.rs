@@ -8,8 +8,8 @@ use toolgate_contracts::call::{Attachment, Receipt};
 use toolgate_contracts::definition::{EgressClass, Label};
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, ApprovalStatus, Digest, Envelope, Fault, Id, LeafId, Mode, RunId, Source, Status, Timestamp, ToolError,
-    WorkspaceId,
+    Amount, ApprovalStatus, Digest, Envelope, Fault, Id, LeafId, LeaseId, Mode, RunId, Runner, Source, Status,
+    Timestamp, ToolError, WorkspaceId,
 };
 use toolgate_ledger::Salt;
 use toolgate_store::blobs::Blob;
@@ -21,6 +21,7 @@ use crate::admit::{Decision, Verdict};
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::entry::{Details, Entry, commitment};
+use crate::external::RECORDED_S;
 use crate::reserve::{Hold, no_room};
 use crate::submit::step;
 use tracing::Instrument as _;
@@ -76,9 +77,11 @@ pub(crate) enum Written {
 }
 
 impl Prepared {
-    /// Whether its record must be there before it runs: it changes something, or it holds money.
+    /// Whether its record must be there before it runs: it changes something, it holds money, or somebody else's process
+    /// will look for it.
     pub fn needs_row_first(&self) -> bool {
-        self.call.mode != Mode::DryRun && (!self.call.is_effect_free() || !self.holds.is_empty())
+        let elsewhere = matches!(self.call.tool.definition.runner, Runner::External(_));
+        self.call.mode != Mode::DryRun && (!self.call.is_effect_free() || !self.holds.is_empty() || elsewhere)
     }
 
     fn durability(&self) -> Durability {
@@ -226,6 +229,12 @@ impl Engine {
         first_row(&mut change, prepared, prepared.row(Status::Running, holder, None), now);
         let event = prepared.started(prepared.call.created_at);
         change.append_events(prepared.call.run, prepared.place(1), Some(prepared.call.id), &[event], now);
+        if prepared.call.mode == Mode::Record {
+            // In the same commit: a recorded call that nobody has would run for ever.
+            let call = &prepared.call;
+            let lease = (LeaseId::from(call.id), call.principal);
+            change.offer_work(call.id, call.tool.tool.id, Some(lease), now.plus_seconds(RECORDED_S), now);
+        }
         self.store.commit(change).instrument(step("permit")).await?;
         self.signal(tenant, prepared.call.run, Some(prepared.call.id));
         Ok(())

@@ -139,22 +139,24 @@ impl Store {
 
     /// The tenant's events behind `after`, in the order of their commits, each with where it stands.
     pub async fn tenant_events(&self, tenant: TenantId, after: Position) -> Result<Vec<(Position, Event)>, Error> {
-        let Position { commit, run, .. } = after;
+        let Position { commit, run, seq } = after;
         // A row of a transaction that may still be open is not shown, so nothing can appear before what was read.
         let sql = match self.kind() {
             Kind::Sqlite => {
                 "SELECT run_id, seq, events, rowid FROM events
-                 WHERE tenant_id = $1 AND rowid >= $2 AND $3 IS NOT NULL ORDER BY rowid LIMIT $4"
+                 WHERE tenant_id = $1 AND rowid >= $2 AND (rowid > $2 OR last_seq > $4) AND $3 IS NOT NULL
+                 ORDER BY rowid LIMIT $5"
             }
             Kind::Postgres => {
                 "SELECT run_id, seq, events, position::text::bigint FROM events
                  WHERE tenant_id = $1 AND position >= $2::bigint::text::xid8 AND position < pg_snapshot_xmin(pg_current_snapshot())
-                   AND (position > $2::bigint::text::xid8 OR run_id >= $3)
-                 ORDER BY position, run_id, seq LIMIT $4"
+                   AND (position > $2::bigint::text::xid8 OR run_id > $3 OR (run_id = $3 AND last_seq > $4))
+                 ORDER BY position, run_id, seq LIMIT $5"
             }
         };
         let run = RunId::from_uuid(uuid::Uuid::from_u128(run));
-        let parameters = vec![commit.into(), run.into(), ROWS_MAX.into()];
+        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+        let parameters = vec![commit.into(), run.into(), seq.into(), ROWS_MAX.into()];
         let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
         let mut events = Vec::new();
         for row in &rows {

@@ -112,10 +112,11 @@ impl Change {
     pub fn count_call_at(&mut self, run: RunId, seq: u32, now: Timestamp, refused: Fault) -> &mut Self {
         self.expecting(
             Expect::Rows(1, refused),
-            "UPDATE runs SET next_seq = CASE WHEN next_seq > $3 THEN next_seq ELSE $3 + 1 END, calls_counted = calls_counted + 1,
+            "UPDATE runs SET next_seq = CASE WHEN next_seq > CAST($3 AS bigint) THEN next_seq ELSE CAST($3 AS bigint) + 1 END,
+                calls_counted = calls_counted + 1,
                 updated_at = $4, state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
              WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
-             RETURNING $3, calls_counted",
+             RETURNING CAST($3 AS bigint), calls_counted",
             [run.into(), i64::from(seq).into(), now.into()],
         )
     }
