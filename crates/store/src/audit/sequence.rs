@@ -40,7 +40,7 @@ pub struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsettled {
     pub tenant: TenantId,
-    /// Leaves wait for their index.
+    /// Leaves wait for their index; in PostgreSQL perhaps for older transactions too.
     pub waiting: bool,
     /// Leaves that have one are not yet covered by a checkpoint.
     pub unsigned: bool,
@@ -49,11 +49,13 @@ pub struct Unsettled {
 impl Store {
     /// Every tenant whose log has leaves without an index or a checkpoint. One look at an index for each tenant.
     pub async fn audit_unsettled(&self) -> Result<Vec<Unsettled>, Error> {
+        // The newest leaf of each tenant, and not whether one is newer than another table says: that is no condition for
+        // an index, and all leaves would be read.
         let sql = match self.kind() {
             Kind::Sqlite => {
                 "SELECT id, waiting, unsigned FROM (
-                    SELECT t.id AS id, EXISTS (SELECT 1 FROM audit_leaves l WHERE l.tenant_id = t.id
-                            AND l.rowid > coalesce(p.position, 0)) AS waiting,
+                    SELECT t.id AS id, coalesce((SELECT l.rowid FROM audit_leaves l WHERE l.tenant_id = t.id
+                            ORDER BY l.rowid DESC LIMIT 1), 0) > coalesce(p.position, 0) AS waiting,
                         coalesce(p.size, 0) > coalesce((SELECT max(c.size) FROM audit_checkpoints c
                             WHERE c.tenant_id = t.id), 0) AS unsigned
                     FROM tenants t LEFT JOIN audit_progress p ON p.tenant_id = t.id) AS logs
@@ -61,12 +63,11 @@ impl Store {
             }
             Kind::Postgres => {
                 "SELECT id, waiting, unsigned FROM (
-                    SELECT t.id AS id, EXISTS (SELECT 1 FROM audit_leaves l WHERE l.tenant_id = t.id
-                            AND l.position > coalesce(p.position, 0)::text::xid8
-                            AND l.position < pg_snapshot_xmin(pg_current_snapshot())) AS waiting,
+                    SELECT t.id AS id, coalesce((SELECT l.position FROM audit_leaves l WHERE l.tenant_id = t.id
+                            ORDER BY l.position DESC LIMIT 1)::text::bigint, 0) > coalesce(p.position, 0) AS waiting,
                         coalesce(p.size, 0) > coalesce((SELECT max(c.size) FROM audit_checkpoints c
                             WHERE c.tenant_id = t.id), 0) AS unsigned
-                    FROM tenants t LEFT JOIN audit_progress p ON p.tenant_id = t.id) AS logs
+                    FROM tenants t LEFT JOIN audit_progress p ON p.tenant_id = t.id OFFSET 0) AS logs
                  WHERE waiting OR unsigned"
             }
         };
@@ -88,7 +89,9 @@ impl Store {
         let sql = match self.kind() {
             Kind::Sqlite => "SELECT rowid FROM audit_leaves WHERE tenant_id = $1 ORDER BY rowid DESC LIMIT 1",
             Kind::Postgres => {
-                "SELECT position::text::bigint FROM audit_leaves WHERE tenant_id = $1 ORDER BY position DESC LIMIT 1"
+                // `l.position`, since `position` alone would be the text in the answer, which no index orders.
+                "SELECT l.position::text::bigint FROM audit_leaves l WHERE l.tenant_id = $1
+                 ORDER BY l.position DESC LIMIT 1"
             }
         };
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![]).await?;
