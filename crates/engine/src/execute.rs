@@ -146,7 +146,8 @@ impl Engine {
         let after = match (parts.after, prepared.root_run) {
             (Some(after), _) => after,
             (None, None) => 1,
-            (None, Some(_)) => self.store.last_event(call.tenant, call.run).await.unwrap_or(0),
+            // Behind its own beginning: who follows knows from there that output may come.
+            (None, Some(_)) => self.store.first_event_of(call.tenant, call.run, call.id).await.unwrap_or(0),
         };
         parts.after = Some(after);
         parts.number += 1;

@@ -3,12 +3,13 @@
 //! Invariant: nothing is kept for a reader who does not read. A follower asks for the next page when its reader took
 //! the last one, so a slow reader holds a cursor and no memory.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::broadcast::{Receiver, error::RecvError};
-use toolgate_contracts::event::Event;
+use toolgate_contracts::event::{Event, EventType};
 use toolgate_contracts::{CallId, Fault, RunId, TenantId};
-use toolgate_store::events::Position;
+use toolgate_store::events::{Position, ROWS_MAX};
 
 use crate::engine::{Engine, Signal};
 
@@ -22,7 +23,18 @@ pub struct RunFollower {
     run: RunId,
     after: u64,
     part: (u64, Option<CallId>, u64),
+    /// Calls whose beginning was given and whose end was not, as far as they may still give output.
+    open: BTreeMap<CallId, Open>,
     signals: Receiver<Signal>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Open {
+    /// Of its beginning, behind which its output stands.
+    seq: u64,
+    /// The last part that was given.
+    given: u64,
+    ended: bool,
 }
 
 /// Follows everything in a tenant.
@@ -37,7 +49,7 @@ impl Engine {
     /// From the event behind `after` on; 0 is from the beginning.
     pub fn follow_run(&self, tenant: TenantId, run: RunId, after: u64) -> RunFollower {
         let part = (after, None, 0);
-        RunFollower { engine: self.clone(), tenant, run, after, part, signals: self.signals() }
+        RunFollower { engine: self.clone(), tenant, run, after, part, open: BTreeMap::new(), signals: self.signals() }
     }
 
     /// From `after` on; without it, from now on.
@@ -64,15 +76,49 @@ impl RunFollower {
         let store = self.engine.store();
         let mut page = store.events(self.tenant, self.run, self.after).await?;
         let after = page.iter().filter_map(|event| event.seq).max().unwrap_or(self.after);
-        let parts = store.parts(self.tenant, self.run, self.part).await?;
-        self.after = after;
+        let mut open = self.open.clone();
+        for event in &page {
+            let Some(call) = event.call_id else { continue };
+            match event.event_type {
+                EventType::ToolStarted => {
+                    open.insert(call, Open { seq: event.seq.unwrap_or(0), ..Open::default() });
+                }
+                EventType::ToolCompleted | EventType::ToolFailed | EventType::ToolCancelled => {
+                    open.entry(call).and_modify(|open| open.ended = true);
+                }
+                _ => {}
+            }
+        }
+        let mut found = store.parts(self.tenant, self.run, self.part).await?;
+        let all = found.len() < ROWS_MAX as usize;
         // A part stands behind an event; it is given when that event was.
-        let due = parts.into_iter().take_while(|part| part.after_seq.is_some_and(|of| of <= after));
-        for part in due {
-            self.part = (part.after_seq.unwrap_or(0), part.call_id, part.part.unwrap_or(0));
+        found.retain(|part| part.after_seq.is_some_and(|of| of <= after));
+        let mut cursor = self.part;
+        for part in &found {
+            cursor = (part.after_seq.unwrap_or(0), part.call_id, part.part.unwrap_or(0));
+            let Some(call) = part.call_id else { continue };
+            // Of one that is not known the reader had the beginning before it came here.
+            let ended = page.iter().any(|event| event.call_id == Some(call));
+            let open = open.entry(call).or_insert(Open { seq: cursor.0, given: 0, ended });
+            open.given = cursor.2;
+        }
+        if all {
+            // Whatever comes behind these events now is of calls that go on, and those are asked for one by one: the
+            // output of two calls comes in no order.
+            cursor = (after + 1, None, 0);
+            for (call, open) in &mut open {
+                let more = store.parts_of(self.tenant, self.run, (open.seq, *call, open.given)).await?;
+                open.given = more.last().and_then(|part| part.part).unwrap_or(open.given);
+                open.ended &= more.len() < ROWS_MAX as usize;
+                found.extend(more);
+            }
+            open.retain(|_, open| !open.ended);
+        }
+        for part in found {
             let at = page.iter().position(|event| event.seq > part.after_seq && event.seq.is_some());
             page.insert(at.unwrap_or(page.len()), part);
         }
+        (self.after, self.part, self.open) = (after, cursor, open);
         Ok(page)
     }
 

@@ -68,7 +68,8 @@ enum Admission {
 impl Engine {
     /// Submits one call and waits for its end, at most as long as it asks; past that the answer is the call as it is.
     pub async fn submit(&self, caller: &Caller, source: Source, request: CallRequest) -> Result<Envelope, Fault> {
-        let span = tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
+        let span =
+            tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
         let path = async {
             let asked = self.identify(caller, source, request).instrument(step("identify")).await?;
             let wait = asked.wait;
@@ -296,7 +297,11 @@ impl Engine {
         };
         let reserved = match holds {
             Ok(holds) => match self.take_place(caller.tenant, registry.tenant.limits.max_parallel) {
-                Ok(place) => self.take_rates(&question.quotas(&tool), now).instrument(step("reserve")).await.map(|()| (holds, place)),
+                Ok(place) => self
+                    .take_rates(&question.quotas(&tool), now)
+                    .instrument(step("reserve"))
+                    .await
+                    .map(|()| (holds, place)),
                 Err(error) => Err(error),
             },
             Err(error) => Err(error),
@@ -457,7 +462,9 @@ impl Engine {
         if let Some(key) = &asked.key
             && let Some((call, body)) = self.store.answered_request(tenant, key, self.clock.now()).await?
         {
-            return self.same_request(tenant, key, call, body, asked.wait).await.map(Some);
+            // Whoever records runs the tool themselves: waiting for its end would be waiting for themselves.
+            let wait = if asked.request.mode == Mode::Record { Duration::ZERO } else { asked.wait };
+            return self.same_request(tenant, key, call, body, wait).await.map(Some);
         }
         let (Some(run), Some(seq)) = (&asked.run, asked.request.seq) else { return Ok(None) };
         match self.store.call_at_place(tenant, run.id, seq).await? {
@@ -510,12 +517,13 @@ impl Engine {
     /// is there already.
     pub(crate) async fn taken(&self, prepared: &Prepared, error: &Error) -> Result<Option<Envelope>, Fault> {
         let (tenant, id) = (prepared.call.tenant, prepared.call.id);
-        let patience = || tokio::time::Instant::now() + Duration::from_secs(WAIT_S_DEFAULT);
+        let wait = if prepared.call.mode == Mode::Record { 0 } else { WAIT_S_DEFAULT };
+        let wait = Duration::from_secs(wait);
         if let Some(key) = &prepared.request
             && error.is("request_ids_pkey")
             && let Some((call, body)) = self.store.answered_request(tenant, key, self.clock.now()).await?
         {
-            return self.same_request(tenant, key, call, body, Duration::from_secs(WAIT_S_DEFAULT)).await.map(Some);
+            return self.same_request(tenant, key, call, body, wait).await.map(Some);
         }
         if error.is("run_calls_pkey")
             && let Some(call) = self.store.call_at_place(tenant, prepared.call.run, prepared.call.seq).await?
@@ -525,7 +533,7 @@ impl Engine {
                 record.tool == prepared.call.tool.tool.id && record.input.as_ref() == Some(&*prepared.call.input)
             });
             if same {
-                return self.when_ended(tenant, call, patience()).await.map(Some);
+                return self.when_ended(tenant, call, tokio::time::Instant::now() + wait).await.map(Some);
             }
             let told = format!("place {} of the run was taken meanwhile", prepared.call.seq);
             return Err(Fault::conflict(told, "leave `seq` out to take the next place").at("/seq"));

@@ -101,7 +101,7 @@ impl Change {
 }
 
 /// Rows read at once; each holds a few events.
-const ROWS_MAX: u32 = 200;
+pub const ROWS_MAX: u32 = 200;
 
 impl Store {
     /// The events of a run behind `after`, in order, at most a page; parts of output among them.
@@ -135,6 +135,29 @@ impl Store {
         let parameters = vec![run.into(), number(seq).into(), call.into(), number(part).into(), ROWS_MAX.into()];
         let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
         rows.iter().map(|row| output(run, row)).collect()
+    }
+
+    /// Output of one call behind `part`; it stands behind the event `after_seq`.
+    pub async fn parts_of(
+        &self,
+        tenant: TenantId,
+        run: RunId,
+        (after_seq, call, part): (u64, CallId, u64),
+    ) -> Result<Vec<Event>, Error> {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let sql = "SELECT after_seq, call_id, part, text, created_at FROM event_parts
+            WHERE tenant_id = $1 AND run_id = $2 AND after_seq = $3 AND call_id = $4 AND part > $5 ORDER BY part LIMIT $6";
+        let parameters = vec![run.into(), number(after_seq).into(), call.into(), number(part).into(), ROWS_MAX.into()];
+        let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
+        rows.iter().map(|row| output(run, row)).collect()
+    }
+
+    /// The number of a call's first event in its run.
+    pub async fn first_event_of(&self, tenant: TenantId, run: RunId, call: CallId) -> Result<u64, Error> {
+        let sql = "SELECT coalesce(min(seq), 0) FROM events WHERE tenant_id = $1 AND run_id = $2 AND call_id = $3";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), call.into()]).await?;
+        let first: i64 = rows.first().map_or(Ok(0), |row| row.get(0))?;
+        Ok(u64::try_from(first).unwrap_or_default())
     }
 
     /// The tenant's events behind `after`, in the order of their commits, each with where it stands.

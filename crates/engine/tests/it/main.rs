@@ -3,4 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod audit;
+mod cache;
+mod limits;
+mod modes;
+mod output;
+mod path;
+mod recovery;
+mod runs;
 mod shared;
+mod work;
+mod world;
