@@ -18,6 +18,29 @@ use crate::error::Error;
 /// When the log is synced after a commit that did not: half of what is promised, the other half is for the sync itself.
 const SYNC_AFTER: Duration = Duration::from_millis(500);
 
+/// From how many changes at once on a group is worth a short rest, and how long that is.
+const CROWD_CHANGES: usize = 4;
+const GATHER: Duration = Duration::from_micros(100);
+/// After a refused change, so many groups are written with a savepoint for each change. A savepoint copies every page
+/// that it touches, so as long as nothing is refused there is none.
+const CAREFUL_GROUPS: u32 = 16;
+
+/// How a group is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Care {
+    /// All or none.
+    Together,
+    /// Each change can be undone alone.
+    Each,
+}
+
+enum Refused {
+    /// The transaction is gone, for a reason that is nobody's own.
+    All(Error),
+    /// One change was refused, and it was not written with care.
+    One,
+}
+
 pub(super) enum Message {
     Change(Job),
     Run(Box<dyn FnOnce(&mut Connection) + Send>),
@@ -31,13 +54,26 @@ pub(super) struct Writer {
     synced: Durability,
     /// The first commit that may not be on the disk.
     unsynced_since: Option<Instant>,
+    /// How many changes the group before had, and whether this one was waited for already.
+    last_group: usize,
+    gathered: bool,
+    /// Groups that are written with care, because one before held a change that was refused.
+    careful: u32,
 }
 
 impl Writer {
     pub fn new(connection: Connection, database: &Path) -> Self {
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
-        Self { connection, log: PathBuf::from(log), synced: Durability::Process, unsynced_since: None }
+        Self {
+            connection,
+            log: PathBuf::from(log),
+            synced: Durability::Process,
+            unsynced_since: None,
+            last_group: 0,
+            gathered: false,
+            careful: 0,
+        }
     }
 
     pub fn run(mut self, messages: &Receiver<Message>) {
@@ -60,7 +96,11 @@ impl Writer {
                 if run.is_none() && group.len() < GROUP_CHANGES_MAX {
                     message = messages.try_recv().ok();
                 }
+                if message.is_none() && run.is_none() && self.more_will_come(group.len()) {
+                    message = messages.try_recv().ok();
+                }
             }
+            self.gathered = false;
             if !group.is_empty() {
                 self.commit(group);
             }
@@ -75,6 +115,17 @@ impl Writer {
         self.sync();
     }
 
+    /// Where many write at once, those who were answered a moment ago are about to come back: a short rest lets them
+    /// share a commit, which costs each of them less. Whoever writes alone never waits.
+    fn more_will_come(&mut self, taken: usize) -> bool {
+        if self.gathered || self.last_group < CROWD_CHANGES || taken >= self.last_group {
+            return false;
+        }
+        self.gathered = true;
+        std::thread::sleep(GATHER);
+        true
+    }
+
     fn next(&self, messages: &Receiver<Message>) -> Result<Message, RecvTimeoutError> {
         match self.unsynced_since {
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -83,13 +134,32 @@ impl Writer {
     }
 
     fn commit(&mut self, group: Vec<Job>) {
+        self.last_group = group.len();
         let durability = group.iter().map(|job| job.work.durability).max().unwrap_or_default();
         self.commit_as(durability);
         if let Err(error) = self.execute("BEGIN IMMEDIATE") {
             answer_all(group, &error);
             return;
         }
-        match self.transaction(&group) {
+        let written = match self.careful.checked_sub(1) {
+            None => match self.transaction(&group, Care::Together) {
+                // One of them was refused. Nothing was kept, so the others are written again, each on its own.
+                Err(Refused::One) => {
+                    self.careful = CAREFUL_GROUPS;
+                    self.execute("BEGIN IMMEDIATE").map_err(Refused::All).and_then(|()| self.transaction(&group, Care::Each))
+                }
+                written => written,
+            },
+            Some(left) => {
+                self.careful = left;
+                self.transaction(&group, Care::Each)
+            }
+        };
+        let written = written.map_err(|refused| match refused {
+            Refused::All(error) => error,
+            Refused::One => Error::Unavailable("a change was refused and the group not written".into()),
+        });
+        match written {
             Ok(answers) => {
                 for (job, answer) in group.into_iter().zip(answers) {
                     job.answer(answer);
@@ -106,18 +176,28 @@ impl Writer {
     }
 
     /// `Err` when the transaction is gone, and with it every change of the group.
-    fn transaction(&mut self, group: &[Job]) -> Result<Vec<Answer>, Error> {
+    fn transaction(&mut self, group: &[Job], care: Care) -> Result<Vec<Answer>, Refused> {
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
-            answers.push(self.change(job)?);
+            match care {
+                Care::Each => answers.push(self.change(job).map_err(Refused::All)?),
+                Care::Together => match self.statements(job) {
+                    Ok(outcome) => answers.push(Ok(outcome)),
+                    Err(error) if self.connection.is_autocommit() => return Err(Refused::All(error)),
+                    Err(_) => {
+                        self.roll_back();
+                        return Err(Refused::One);
+                    }
+                },
+            }
         }
         if let Err(error) = self.execute("COMMIT") {
             self.roll_back();
-            return Err(match error {
+            return Err(Refused::All(match error {
                 // Written, perhaps not synced: gone for this process, but a crash of the machine might bring it back.
                 Error::Unavailable(message) => Error::Unconfirmed(message),
                 other => other,
-            });
+            }));
         }
         match self.synced {
             Durability::Disk => self.unsynced_since = None,
@@ -129,20 +209,8 @@ impl Writer {
     /// One change, undone alone if it fails.
     fn change(&self, job: &Job) -> Result<Answer, Error> {
         self.execute("SAVEPOINT one_change")?;
-        let mut outcome = Outcome::default();
-        let mut run = || {
-            for ready in &job.work.statements {
-                let (changed, returned) = values::run(&self.connection, &ready.text.sqlite, &ready.parameters)?;
-                if let Some(unmet) = ready.expect.unmet(changed) {
-                    return Err(unmet);
-                }
-                outcome.changed.push(changed);
-                outcome.returned.push(returned);
-            }
-            Ok(())
-        };
-        match run() {
-            Ok(()) => {
+        match self.statements(job) {
+            Ok(outcome) => {
                 self.execute("RELEASE one_change")?;
                 Ok(Ok(outcome))
             }
@@ -157,6 +225,19 @@ impl Writer {
                 Ok(Err(error))
             }
         }
+    }
+
+    fn statements(&self, job: &Job) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::default();
+        for ready in &job.work.statements {
+            let (changed, returned) = values::run(&self.connection, &ready.text.sqlite, &ready.parameters)?;
+            if let Some(unmet) = ready.expect.unmet(changed) {
+                return Err(unmet);
+            }
+            outcome.changed.push(changed);
+            outcome.returned.push(returned);
+        }
+        Ok(outcome)
     }
 
     fn execute(&self, sql: &str) -> Result<(), Error> {
