@@ -1,7 +1,7 @@
 //! A result that is given again is a call of its own, and never anybody else's.
 
 use serde_json::{Value, json};
-use toolgate_contracts::{CallRequest, Caller, ErrorCode, Permission, Permissions, Role, Status};
+use toolgate_contracts::{CallRequest, Caller, ErrorCode, Permission, Status};
 
 use crate::world::{error, eventually, every_world, permissions, request, statuses};
 
@@ -75,7 +75,6 @@ async fn results_of_others_never_meet() {
             assert!(!world.call("cached_note", json!({"key": "note"})).await.cached);
         }
         assert_eq!(world.runner.runs("note"), 2);
-        let _ = Permissions::of([Role::Member]);
     })
     .await;
 }
@@ -148,7 +147,6 @@ async fn a_failed_leader_is_told_once_and_a_stopped_one_is_followed_by_another()
         let (leader, follower, ()) = tokio::join!(leader, follower, release);
         assert_eq!(statuses(&leader)["failed timeout"], 1);
         assert_eq!((follower.status, follower.cached), (Status::Completed, false));
-        // A leader that is cancelled shares nothing of that.
         world.check_record(&follower).await;
     })
     .await;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use toolgate_contracts::{CallRequest, ErrorCode, Mode, Source, Status};
+use toolgate_contracts::{CallRequest, ErrorCode, Source, Status, ToolError};
 use toolgate_registry::commands::Target;
 
 use crate::world::{DAY, MONTH, World, all, error, every_world, micros, request, statuses};
@@ -282,7 +282,7 @@ async fn a_run_s_own_limits_narrow_its_calls() {
         ];
         for (limits, tool, refused) in cases {
             let envelope = in_run(limits.clone(), tool).await;
-            let reason = envelope.error.as_ref().map(|error| error.reason());
+            let reason = envelope.error.as_ref().map(ToolError::reason);
             assert_eq!(reason, refused, "{limits} {tool}");
         }
         let misspelt = toolgate_engine::runs::NewRun {
@@ -384,13 +384,16 @@ fn any_sequence_of_calls_keeps_the_budgets() {
         let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel::<Vec<Step>>();
         let cases = std::thread::spawn(move || {
             let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
-            runner.run(&steps(), |steps| Ok(ask.send(steps).unwrap())).unwrap();
+            let told = runner.run(&steps(), |steps| {
+                ask.send(steps).unwrap();
+                Ok(())
+            });
+            told.unwrap();
         });
         while let Some(steps) = asked.recv().await {
             eprintln!("{steps:?}");
             check_budgets(&world, steps).await;
         }
         cases.join().unwrap();
-        let _ = Mode::Execute;
     }));
 }

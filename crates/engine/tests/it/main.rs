@@ -1,6 +1,7 @@
 //! The one path, on both databases, and what replicas share.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::large_futures, reason = "a test is one future, made once")]
 
 mod audit;
 mod cache;

@@ -1,7 +1,9 @@
 //! Where a call may end on its way, and what is left of it.
 
 use serde_json::{Value, json};
-use toolgate_contracts::{CallRequest, Caller, ErrorCode, FaultKind, Mode, Permission, Source, Status, ToolRef};
+use toolgate_contracts::{
+    CallRequest, Caller, ErrorCode, FaultKind, Mode, Permission, Source, Status, ToolError, ToolRef,
+};
 use toolgate_engine::external::LeaseRequest;
 use toolgate_registry::commands::Target;
 use toolgate_store::catalog::Lifecycle;
@@ -165,13 +167,16 @@ async fn what_a_caller_may_not_know_of_leaves_nothing() {
     .await;
 }
 
+/// What is told of which member, when the request is changed so.
+type Unreadable<'a> = (&'a str, FaultKind, &'a dyn Fn(&mut CallRequest));
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_as_a_call_is_refused_without_a_record() {
     every_world(async |world| {
         let owner = world.owner();
         let run = world.run(&owner, json!({})).await;
         let stranger = world.member();
-        let cases: [(&str, FaultKind, &dyn Fn(&mut CallRequest)); 13] = [
+        let cases: [Unreadable<'_>; 13] = [
             ("/tool", FaultKind::Invalid, &|call| call.tool = "not a name!".to_owned()),
             ("/wait", FaultKind::Invalid, &|call| call.wait = Some(61)),
             ("/timeout_ms", FaultKind::Invalid, &|call| call.timeout_ms = Some(0)),
@@ -537,7 +542,7 @@ async fn a_list_shows_what_a_call_would_not_refuse() {
                         false
                     }
                     Ok(envelope) => {
-                        let reason = envelope.error.as_ref().map_or("", |error| error.reason());
+                        let reason = envelope.error.as_ref().map_or("", ToolError::reason);
                         !matches!(reason, "side_effects" | "blocked" | "frozen" | "not_found")
                     }
                 };

@@ -8,6 +8,7 @@ use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{Event, EventType};
 use toolgate_contracts::{CallRequest, Caller, FaultKind, RunId, Source, Status};
 use toolgate_engine::runs::NewRun;
+use toolgate_store::calls::CallFilter;
 use toolgate_store::events::Position;
 
 use crate::world::{World, all, eventually, every_world, request};
@@ -214,8 +215,8 @@ async fn output_as_it_comes_stands_behind_its_event() {
         let (found, first, second, third) = tokio::join!(reading, call(0), call(1), call(2));
         for (n, call) in [first, second, third].into_iter().enumerate() {
             let own: Vec<Event> = found.iter().filter(|event| event.call_id == Some(call.id)).cloned().collect();
-            let lines: String = (0..8).map(|line| format!("{n}.{line} ")).collect();
-            assert_eq!(text_of(&own), lines, "followed live");
+            let lines: Vec<String> = (0..8).map(|line| format!("{n}.{line} ")).collect();
+            assert_eq!(text_of(&own), lines.concat(), "followed live");
         }
         check_replay(&world, run.id, &world.events(run.id).await).await;
     })
@@ -300,7 +301,6 @@ async fn a_large_commit_does_not_hold_up_the_stream() {
         let owner = world.owner();
         let run = world.run(&owner, json!({})).await;
         let now = world.clock.now();
-        let start = world.store.last_position(world.tenant).await.unwrap();
         let event = NewEvent {
             event_type: EventType::ToolStarted,
             call_id: None,
@@ -317,7 +317,6 @@ async fn a_large_commit_does_not_hold_up_the_stream() {
         let found = stream(&world, world.tenant, Position::default(), 451).await;
         let numbers: Vec<u64> = found.iter().filter_map(|(_, event)| event.seq).collect();
         assert_eq!(numbers, (1..=451).collect::<Vec<_>>());
-        let _ = start;
     })
     .await;
 }
@@ -335,7 +334,7 @@ async fn calls_are_read_by_those_who_may() {
             [(&member, true), (&stranger, false), (&owner, true), (&other_agent, false), (&key, false)]
         {
             assert_eq!(sees(caller, &call.id.to_string()).await, expected);
-            let listed = world.engine.list_calls(caller, &Default::default(), None, 50).await.unwrap().items;
+            let listed = world.engine.list_calls(caller, &CallFilter::default(), None, 50).await.unwrap().items;
             assert_eq!(listed.iter().any(|listed| listed.id == call.id), expected, "list and call agree");
         }
         assert!(sees(&member, &call.call_id).await && !sees(&stranger, &call.call_id).await);

@@ -1,7 +1,9 @@
 //! Tools that run in somebody else's process: leased, kept alive, completed once; and calls that are only recorded.
 
 use serde_json::{Value, json};
-use toolgate_contracts::{CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, LeaseId, Mode, Source, Status};
+use toolgate_contracts::{
+    CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, LeaseId, Mode, Status, ToolError,
+};
 use toolgate_engine::control::Report;
 use toolgate_engine::external::{LEASE_S, LeaseRequest, Leased, RECORDED_S, ToolEvent};
 
@@ -234,7 +236,7 @@ async fn what_a_worker_reports_is_judged_like_what_a_runner_gives() {
             let call = offer(&world, &owner, tool, json!({})).await;
             let leased = take(&world, &worker, tool).await.unwrap();
             let envelope = world.engine.complete(&worker, leased.lease_id, report(told.clone())).await.unwrap();
-            let found = envelope.error.as_ref().map_or("", |error| error.reason());
+            let found = envelope.error.as_ref().map_or("", ToolError::reason);
             assert_eq!((envelope.status, found), (status, reason), "{tool} {told}");
             assert_eq!(envelope.truncated, told["output"]["long"].is_string());
             assert_eq!(envelope.attachments.len(), usize::from(envelope.truncated));
@@ -325,7 +327,6 @@ async fn a_runtime_that_only_reports_is_recorded() {
             world.event_types(run.id).await,
             ["run.started", "tool.started", "tool.completed", "tool.started", "tool.failed"]
         );
-        let _ = Source::Agent;
     })
     .await;
 }

@@ -127,23 +127,11 @@ impl World {
 
     /// The owner of the folder, who may do everything in this tenant.
     pub fn owner(&self) -> Caller {
-        self.owner_of(self.tenant, "acme")
+        owner_of(self.tenant, "acme")
     }
 
     pub fn owner_next_door(&self) -> Caller {
-        self.owner_of(self.neighbour, "neighbour")
-    }
-
-    fn owner_of(&self, tenant: TenantId, slug: &str) -> Caller {
-        Caller {
-            tenant,
-            tenant_slug: slug.parse().unwrap(),
-            principal: Principal::Local(1000),
-            display_name: "the owner".to_owned(),
-            permissions: Permissions::of([Role::Admin, Role::Operator, Role::Service]),
-            agent: None,
-            credential: Credential::LocalFolder,
-        }
+        owner_of(self.neighbour, "neighbour")
     }
 
     /// Somebody new with a key that has these rights.
@@ -340,6 +328,18 @@ impl World {
         eventually(what, done).await;
         stop.cancel();
         background.await.unwrap();
+    }
+}
+
+fn owner_of(tenant: TenantId, slug: &str) -> Caller {
+    Caller {
+        tenant,
+        tenant_slug: slug.parse().unwrap(),
+        principal: Principal::Local(1000),
+        display_name: "the owner".to_owned(),
+        permissions: Permissions::of([Role::Admin, Role::Operator, Role::Service]),
+        agent: None,
+        credential: Credential::LocalFolder,
     }
 }
 
