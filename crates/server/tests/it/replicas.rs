@@ -14,6 +14,10 @@ use crate::world::{As, answer, open, send, tool};
 async fn a_replica_never_serves_older_than_it_promised() {
     let Some(database) = Database::postgres(MIGRATIONS).await else { return };
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    // Replicas of one database share the key that wraps all others.
+    std::fs::write(folders[0].path().join("master.key"), "11".repeat(32)).unwrap();
+    std::fs::set_permissions(folders[0].path().join("master.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::copy(folders[0].path().join("master.key"), folders[1].path().join("master.key")).unwrap();
     let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
     let (first, second) = tokio::join!(
         open(&database, folders[0].path(), clock.clone(), 1),
