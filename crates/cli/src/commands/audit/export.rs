@@ -86,15 +86,15 @@ pub async fn export_page(client: &Client, from: u64, limit: u64, payloads: bool)
 
 /// Heads of more entries than those in the folder, which are only added to.
 async fn export_checkpoints(folder: &LogFolder, client: &Client) -> Result<u64, Failure> {
+    let mut count = folder.whole_lines(CHECKPOINTS)?;
     let mut last = 0;
     for note in folder.checkpoints()? {
         last = unverified(&String::from_utf8_lossy(&note?))?.size;
     }
-    let mut count = folder.whole_lines(CHECKPOINTS)?;
     let mut pages = Checkpoints::after(last);
     while let Some(page) = pages.next(client).await? {
-        let lines: String = page.iter().map(|head| format!("{head}\n")).collect();
-        folder.append(CHECKPOINTS, lines.as_bytes())?;
+        let lines: Vec<String> = page.iter().map(ToString::to_string).chain([String::new()]).collect();
+        folder.append(CHECKPOINTS, lines.join("\n").as_bytes())?;
         count += page.len() as u64;
     }
     Ok(count)

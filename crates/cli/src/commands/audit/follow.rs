@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use serde_json::json;
 use toolgate_contracts::{Clock, Rng, Timestamp};
 use toolgate_ledger::{Broken, Checkpoint, Cosigner, Frontier, Head, Trust, Verifier, leaf_hash};
@@ -27,7 +28,7 @@ const WITNESS_KEY: &str = "witness.key";
 /// Entries of a round that are not yet known to be what was signed.
 const INCOMING: &str = "incoming.jsonl";
 const EVERY: Duration = Duration::from_secs(2);
-const RETRY_MAX: Duration = Duration::from_secs(60);
+const RETRY_MAX: Duration = Duration::from_mins(1);
 
 /// The copy, as far as it is verified.
 struct Copy {
@@ -131,13 +132,12 @@ fn raise(folder: &LogFolder, what: &str, shown: &str) -> Failure {
 impl Copy {
     /// Opens a copy and verifies all of it, or begins one with the keys that the server shows.
     async fn open(folder: LogFolder, client: &Client) -> Result<Self, Stopped> {
-        let named = match folder.named()? {
-            Some(named) => named,
-            None => {
-                let named = server_log(client).await?;
-                folder.name(&named)?;
-                named
-            }
+        let named = if let Some(named) = folder.named()? {
+            named
+        } else {
+            let named = server_log(client).await?;
+            folder.name(&named)?;
+            named
         };
         let cosigner = cosigner(&folder, &named)?;
         folder.whole_lines(ENTRIES)?;
@@ -284,8 +284,8 @@ fn trust(named: &Named, cosigner: &Cosigner) -> Trust {
 fn cosigner(folder: &LogFolder, named: &Named) -> Result<Cosigner, Failure> {
     let file = folder.file(WITNESS_KEY);
     if !file.exists() {
-        let seed: String = Rng::System.bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
-        let name: String = Rng::System.bytes::<4>().iter().map(|byte| format!("{byte:02x}")).collect();
+        let seed = HEXLOWER.encode(&Rng::System.bytes::<32>());
+        let name = HEXLOWER.encode(&Rng::System.bytes::<4>());
         let text = format!("toolgate-follow/{name} {seed}\n");
         let written =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file).and_then(|mut file| {
