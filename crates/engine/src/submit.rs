@@ -273,7 +273,7 @@ impl Engine {
         let Admitted { tool, input, decision } = match answer {
             Ok(admitted) => admitted,
             Err(Refusal::NotFound(fault)) => return self.unknown_tool(&asked, seq, fault).await,
-            Err(Refusal::Refused(refused)) => return self.refuse(asked, *refused, seq).await,
+            Err(Refusal::Refused(refused)) => return Box::pin(self.refuse(asked, *refused, seq).await,
         };
         let refused = |step, decision: Decision, tool, input, error| {
             let decision = Decision { verdict: Verdict::Deny, refused_at: Some(step), ..decision };
@@ -281,12 +281,12 @@ impl Engine {
         };
         if counted > most {
             let error = too_many_calls(most);
-            return self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq).await;
+            return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
         }
         let dry = asked.request.mode == Mode::DryRun;
         if decision.verdict == Verdict::Ask && !dry {
             let error = approval_required(&tool, &decision.asks);
-            return self.refuse(asked, refused(Step::Decide, decision, tool, input, error), seq).await;
+            return Box::pin(self.refuse(asked, refused(Step::Decide, decision, tool, input, error), seq).await;
         }
         let clock = crate::admit::Stopwatch::start();
         let estimate = Question::estimate(&tool);
@@ -308,7 +308,7 @@ impl Engine {
         };
         let (holds, place) = match reserved {
             Ok(reserved) => reserved,
-            Err(error) => return self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq).await,
+            Err(error) => return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq).await,
         };
         let mut prepared = self.prepare(asked, tool, input, decision, seq).await?;
         prepared.holds = holds;
@@ -603,8 +603,22 @@ fn check_sizes(request: &CallRequest) -> Result<(), Fault> {
             let told = format!("`metadata` has {bytes} bytes");
             return Err(Fault::invalid(told, format!("keep it under {METADATA_BYTES_MAX}")).at("/metadata"));
         }
+        // Calls are found by it, and PostgreSQL looks into no JSON that has one: a single call would hide all others.
+        if metadata.iter().any(|(member, value)| member.contains('\0') || holds_zero(value)) {
+            let told = "`metadata` holds the character U+0000";
+            return Err(Fault::invalid(told, "leave the character out").at("/metadata"));
+        }
     }
     Ok(())
+}
+
+fn holds_zero(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(holds_zero),
+        Value::Object(members) => members.iter().any(|(member, value)| member.contains('\0') || holds_zero(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// What makes two requests the same: everything but how long their callers wait.

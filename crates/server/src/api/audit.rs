@@ -12,7 +12,7 @@ use data_encoding::BASE64;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolgate_contracts::{CallId, Caller, Digest, Fault, FaultKind, Page, Permission, TenantId, Timestamp};
+use toolgate_contracts::{CallId, Caller, Digest, Fault, FaultKind, Page, Permission, Status, TenantId, Timestamp};
 use toolgate_engine::audit::{Proved, SignedHead, Which};
 use toolgate_ledger::{Head, Receipt};
 use toolgate_store::audit::reading::{Payload, Placed};
@@ -378,6 +378,11 @@ fn require_export(caller: &Caller, query: ExportQuery) -> Result<(), Fault> {
     if query.payloads { caller.require(&Permission::CALLS_READ_ALL) } else { Ok(()) }
 }
 
+fn is_of_unknown_outcome(entry: &str) -> bool {
+    let entry: Value = serde_json::from_str(entry).unwrap_or_default();
+    entry["details"]["status"] == Status::OutcomeUnknown.as_str()
+}
+
 async fn chunk(app: &App, tenant: TenantId, from: u64, end: u64, payloads: bool) -> Result<(String, u64), Fault> {
     let placed = app.store.entries_from(tenant, from, end, CHUNK_ENTRIES).await?;
     let next = placed.last().map_or(end, |last| last.index + 1);
@@ -388,6 +393,9 @@ async fn chunk(app: &App, tenant: TenantId, from: u64, end: u64, payloads: bool)
         let mut line = json!({"index": index, "entry": entry, "digest": digest});
         if let Some((_, payload)) = kept.next_if(|(of, _)| *of == index) {
             let Payload { salt, input, output, error } = payload;
+            // What was unknown may be settled since: the call then holds what the later entry commits to, not this one.
+            let known = !is_of_unknown_outcome(&entry);
+            let (output, error) = (output.filter(|_| known), error.filter(|_| known));
             line["payload"] = json!({"salt": BASE64.encode(&salt), "input": input, "output": output, "error": error});
         }
         text.push_str(&line.to_string());
