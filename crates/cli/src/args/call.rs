@@ -14,7 +14,7 @@ use super::{Limit, one_of};
 /// stop, a second one leaves it alone.
 #[derive(Args)]
 #[command(
-    after_help = "Fields:\n  FIELD=VALUE   read as the tool's schema says: text, number, true or false, JSON for objects and lists\n  FIELD=@FILE   the text of a file\n  FIELD:=JSON   JSON, whatever the schema says\n  a.b=VALUE     a member of the object `a`; a list takes its field several times\n\nExit status:\n  0   completed (with --record: told to go ahead)\n  1   failed, denied or cancelled\n  3   waiting for a person, or still running\n\nExamples:\n  toolgate call calculator expression='2 * 21'\n  toolgate call send_email --input @mail.json --dry-run\n  toolgate call echo text=hello --format output"
+    after_help = "Fields:\n  FIELD=VALUE   read as the tool's schema says: text, a number, true, false, or JSON\n  FIELD=@FILE   the text of a file\n  FIELD:=JSON   JSON, whatever the schema says\n  a.b=VALUE     a member of the object `a`; a list takes its field several times\n\nExit status:\n  0   completed (with --record: told to go ahead)\n  1   failed, denied or cancelled\n  3   waiting for a person, or still running\n\nExamples:\n  toolgate call calculator expression='2 * 21'\n  toolgate call send_email --input @mail.json --dry-run\n  toolgate call echo text=hello --format output"
 )]
 pub struct Call {
     /// NAME or NAME@VERSION

@@ -80,6 +80,7 @@ sessions! {
     access = "docs/access.md",
     agents = "docs/agents.md",
     audit = "docs/audit.md",
+    calls = "docs/calls.md",
     cli = "docs/cli.md",
     configuration = "docs/configuration.md",
     database = "docs/database.md",

@@ -17,6 +17,10 @@ fn help_is_for_people() {
       init         Make the data folder, the database and the first tenant, and say what to do next
       doctor       Check what works and what does not, and say what to do about it
       search       Search tools, agents, skills, workflows and prompts
+      call         Call a tool and print how it ended
+      calls        Read calls, stop them, and say how they ended
+      run          Open runs, look at them and follow them
+      work         Carry out external tools, by hand or from a script
       tool         List, register, switch and assign tools
       agent        Manage agents and see which tools they have
       profile      Manage profiles, which tighten what an agent may do
@@ -72,7 +76,7 @@ fn help_is_for_people() {
       0   done
       1   it failed, was refused, or what was named is not there
       2   usage or configuration: the command, a file or a setting is not understood
-      3   waiting for a person
+      3   waiting for a person, or still running
       4   the server or the database cannot be reached
       5   no right: the key is missing, unknown, or may not do this
 
@@ -84,25 +88,27 @@ fn help_is_for_people() {
     Usage: toolgate tool [OPTIONS] <COMMAND>
 
     Commands:
-      list        List the tools you have, or the assignments, or the profiles
-      show        Show one tool; a namespace alone lists its functions
-      search      Search tools by what they are for
-      categories  List the categories and how many tools each has
-      test        Test a TOOL.md offline, without a database or a server
-      register    Register a tool from its TOOL.md; without --apply only say what would change
-      enable      Switch a tool on for this tenant
-      disable     Switch a tool off for this tenant
-      activate    Make a deprecated or blocked tool active again
-      deprecate   Mark a tool as outgoing: it is no longer offered, and still runs
-      block       Stop a tool: it never runs
-      classify    Say what a tool does, where its runner tells too little; for the operator
-      override    Adjust a shared tool for this tenant
-      delete      Delete a tool that this tenant made and nothing uses
-      assign      Assign a tool to an agent
-      revoke      Take an assignment back
-      versions    List the versions of a tool, newest first
-      diff        Show what changed between two versions
-      help        Print this message or the help of the given subcommand(s)
+      list         List the tools you have, or the assignments, or the profiles
+      show         Show one tool; a namespace alone lists its functions
+      search       Search tools by what they are for
+      categories   List the categories and how many tools each has
+      test         Test a TOOL.md offline, without a database or a server
+      register     Register a tool from its TOOL.md; without --apply only say what would change
+      enable       Switch a tool on for this tenant
+      disable      Switch a tool off for this tenant
+      activate     Make a deprecated or blocked tool active again
+      deprecate    Mark a tool as outgoing: it is no longer offered, and still runs
+      block        Stop a tool: it never runs
+      classify     Say what a tool does, where its runner tells too little; for the operator
+      override     Adjust a shared tool for this tenant
+      delete       Delete a tool that this tenant made and nothing uses
+      assign       Assign a tool to an agent
+      revoke       Take an assignment back
+      preflight    Check whether a tool could be called now, without calling it
+      invocations  List calls, newest first; the same as `toolgate calls list`
+      versions     List the versions of a tool, newest first
+      diff         Show what changed between two versions
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help

@@ -96,7 +96,8 @@ pub fn violations(error: &Value) -> Vec<String> {
         let (expected, found) = (text_of(violation, "expected"), text_of(violation, "found"));
         // Behind a semicolon the message gives advice.
         let message = text_of(violation, "message");
-        let advice = message.strip_prefix(&format!("`{pointer}` must be {expected}, got {found}; "));
+        let unknown = || message.split_once(" is not a known member; ")?.1.split("; ").next();
+        let advice = message.split_once(&format!("got {found}; ")).map(|(_, advice)| advice).or_else(unknown);
         let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
         format!("{field}: expected {expected}, got {found}{advice}")
     };

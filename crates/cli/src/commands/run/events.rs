@@ -65,7 +65,8 @@ pub async fn follow(run: &str, client: &Client, output: &Output) -> Done {
         for event in all(run, client).await? {
             tell(&event, output)?;
         }
-        return end(output, &seen);
+        tell_end(&seen, output);
+        return Ok(Exit::Done);
     }
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| {
         Failure::failed(format!("cannot listen for signals: {error}"), "check the limits of the process")
@@ -84,16 +85,16 @@ pub async fn follow(run: &str, client: &Client, output: &Output) -> Done {
             _ => false,
         };
         if last {
-            return end(output, &client.get(&["runs", run], &[]).await?);
+            tell_end(&client.get(&["runs", run], &[]).await?, output);
+            return Ok(Exit::Done);
         }
     }
 }
 
-fn end(output: &Output, run: &Value) -> Done {
+fn tell_end(run: &Value, output: &Output) {
     if !output.is_json() {
         note(&format!("The run is {}.", text_of(run, "state")));
     }
-    Ok(Exit::Done)
 }
 
 fn tell(event: &Value, output: &Output) -> Result<(), Failure> {
