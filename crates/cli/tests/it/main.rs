@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod audit;
+mod calls;
 mod commands;
 mod database;
 mod docs;
