@@ -14,6 +14,10 @@ pub type Failure = Box<dyn std::error::Error>;
 
 const NAMES: [&str; 5] = ["search", "registry", "commits", "lists", "path"];
 
+/// A server allocates on every thread at once, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Failure> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Runtime::new()?;

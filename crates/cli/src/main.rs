@@ -21,6 +21,10 @@ use connect::{Environment, Session};
 use failure::{Done, Exit, usage_problem};
 use output::{Format, Output};
 
+/// A server allocates on every thread at once, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let environment = Environment::read();

@@ -59,5 +59,5 @@ impl Entry<'_> {
 
 /// What an entry commits to of a call's payloads, each under its own word so that one cannot stand for another.
 pub fn commitment(salt: &Salt, what: &str, canonical: &str) -> Digest {
-    salt.commit_canonical(&format!("{what}\n{canonical}"))
+    salt.commit_named(what, canonical)
 }

@@ -55,13 +55,13 @@ impl Engine {
     /// Runs a call to its end and records it. Whoever asked may have gone away: it is finished all the same.
     pub(crate) async fn drive(&self, mut prepared: Prepared) -> Result<Envelope, Fault> {
         if prepared.call.mode == Mode::DryRun {
-            return self.plan(prepared).await;
+            return Box::pin(self.plan(prepared)).await;
         }
         let mut written = Written::Nothing;
         if prepared.needs_row_first() {
             match self.begin(&mut prepared, Some(&self.replica)).await {
                 Ok(()) => written = Written::Begun,
-                Err(error) => return self.could_not_begin(prepared, error).await,
+                Err(error) => return Box::pin(self.could_not_begin(prepared, error)).await,
             }
         }
         let call = Arc::clone(&prepared.call);
@@ -82,24 +82,29 @@ impl Engine {
             if done.is_none() {
                 match self.begin(&mut prepared, Some(&self.replica)).await {
                     Ok(()) => written = Written::Begun,
-                    Err(error) => return self.could_not_begin(prepared, error).await,
+                    Err(error) => return Box::pin(self.could_not_begin(prepared, error)).await,
                 }
                 listed = Listed::new(self, &call);
             }
         }
         let ran = match done {
             Some(ran) => Ok(ran),
-            None => self.attend(&prepared, run.as_mut(), deadline).await,
+            None => Box::pin(self.attend(&prepared, run.as_mut(), deadline)).await,
         };
-        drop(listed);
         let (status, ended) = match ran {
             Ok(Ran { outcome: Outcome::HandedOver, .. }) => {
-                return self.answer(call.tenant, call.id).await;
+                return Box::pin(self.answer(call.tenant, call.id)).await;
             }
             Ok(ran) => self.conclude(&prepared, ran).await?,
             Err(stop) => stopped(&prepared, &stop),
         };
-        self.finish_for_certain(&prepared, written, status, ended).await
+        let finished = match written {
+            Written::Nothing => self.finish_once(&prepared, status, ended).await,
+            Written::Begun => Box::pin(self.finish_for_certain(&prepared, written, status, ended)).await,
+        };
+        // Until now it was ours: what is written `running` and no longer listed is taken for lost.
+        drop(listed);
+        finished
     }
 
     /// Waits for a call that takes its time: writes its output as it comes, and ends it when its time is over or
@@ -384,7 +389,7 @@ impl Engine {
     async fn finish_once(&self, prepared: &Prepared, status: Status, ended: Ended) -> Result<Envelope, Fault> {
         match self.finish(prepared, Written::Nothing, status, ended).await {
             Ok(envelope) => Ok(envelope),
-            Err(error) => match self.taken(prepared, &error).await? {
+            Err(error) => match Box::pin(self.taken(prepared, &error)).await? {
                 Some(answer) => Ok(answer),
                 None => Err(error.into()),
             },

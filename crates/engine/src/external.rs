@@ -183,7 +183,13 @@ impl Engine {
             let unknown = || Fault::not_found("tool", text).at(format!("/tools/{index}"));
             let name: ToolName = text.parse().map_err(|_| unknown())?;
             let reference = toolgate_contracts::ToolRef { name, version: None };
-            let (tool, _) = view.resolve(&reference).map_err(|_| unknown())?;
+            let (tool, standing) = view.resolve(&reference).map_err(|_| unknown())?;
+            if let Err(stop) = standing {
+                let told = stop.error().message;
+                return Err(
+                    Fault::conflict(told, "no work is handed out while it is stopped").at(format!("/tools/{index}"))
+                );
+            }
             if !matches!(tool.definition.runner, Kind::External(_)) {
                 let told = format!("`{text}` is of kind `{}`", tool.definition.runner.kind());
                 return Err(

@@ -20,6 +20,8 @@ use crate::record::Ended;
 /// How long a replica is believed to live after it last said so.
 const REPLICA_TTL: Duration = Duration::from_secs(15);
 const TICK: Duration = Duration::from_secs(1);
+/// A call of our own that is written `running` and that nobody here runs was lost: its end could not be written.
+const OWN_LOST_S: i64 = 30;
 /// Rounds between two looks for what dead replicas left.
 const RECOVER_EVERY: u32 = 5;
 const CLEAR_EVERY: u32 = 60;
@@ -105,7 +107,9 @@ impl Engine {
     /// Ends the calls of replicas that are gone: those without effects failed, of the others nobody knows, unless the
     /// tool has a probe that finds out.
     async fn recover(&self) -> Result<(), Fault> {
-        for interrupted in self.store.interrupted_calls(self.clock.now()).await? {
+        let now = self.clock.now();
+        let settled = now.plus_seconds(-OWN_LOST_S);
+        for interrupted in self.store.interrupted_calls(now, &self.replica, settled).await? {
             let Some(record) = self.store.call(interrupted.tenant, interrupted.id).await? else { continue };
             if record.holder.as_deref() == Some(&self.replica) && self.running().contains_key(&record.id) {
                 continue;

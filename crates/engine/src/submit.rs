@@ -246,7 +246,9 @@ impl Engine {
 
     /// Steps 2 to 6, and the record of what ends there.
     async fn admit(&self, mut asked: Asked) -> Result<Admission, Fault> {
-        if let Some(envelope) = self.answered_before(&asked).await? {
+        if (asked.key.is_some() || asked.request.seq.is_some())
+            && let Some(envelope) = Box::pin(self.answered_before(&asked)).await?
+        {
             return Ok(Admission::Answered(Box::new(envelope)));
         }
         let snapshot = self.registry.snapshot();
@@ -272,8 +274,8 @@ impl Engine {
         let most = question.most_calls();
         let Admitted { tool, input, decision } = match answer {
             Ok(admitted) => admitted,
-            Err(Refusal::NotFound(fault)) => return self.unknown_tool(&asked, seq, fault).await,
-            Err(Refusal::Refused(refused)) => return Box::pin(self.refuse(asked, *refused, seq).await,
+            Err(Refusal::NotFound(fault)) => return Box::pin(self.unknown_tool(&asked, seq, fault)).await,
+            Err(Refusal::Refused(refused)) => return Box::pin(self.refuse(asked, *refused, seq)).await,
         };
         let refused = |step, decision: Decision, tool, input, error| {
             let decision = Decision { verdict: Verdict::Deny, refused_at: Some(step), ..decision };
@@ -286,7 +288,7 @@ impl Engine {
         let dry = asked.request.mode == Mode::DryRun;
         if decision.verdict == Verdict::Ask && !dry {
             let error = approval_required(&tool, &decision.asks);
-            return Box::pin(self.refuse(asked, refused(Step::Decide, decision, tool, input, error), seq).await;
+            return Box::pin(self.refuse(asked, refused(Step::Decide, decision, tool, input, error), seq)).await;
         }
         let clock = crate::admit::Stopwatch::start();
         let estimate = Question::estimate(&tool);
@@ -308,7 +310,10 @@ impl Engine {
         };
         let (holds, place) = match reserved {
             Ok(reserved) => reserved,
-            Err(error) => return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq).await,
+            Err(error) => {
+                let refused = refused(Step::Reserve, decision, tool, input, error);
+                return Box::pin(self.refuse(asked, refused, seq)).await;
+            }
         };
         let mut prepared = self.prepare(asked, tool, input, decision, seq).await?;
         prepared.holds = holds;

@@ -29,9 +29,13 @@ impl Salt {
         Digest::from_bytes(self.mac(payload).finalize().into_bytes().into())
     }
 
-    /// The same of a payload whose canonical text is at hand.
-    pub fn commit_canonical(&self, text: &str) -> Digest {
-        Digest::from_bytes(self.mac_of(text).finalize().into_bytes().into())
+    /// The same of a payload whose canonical text is at hand, under a word that says which payload it is: one cannot
+    /// stand for another. It is the commitment to the word, a line feed and the text.
+    pub fn commit_named(&self, what: &str, text: &str) -> Digest {
+        let mut mac = self.mac_of(what);
+        mac.update(b"\n");
+        mac.update(text.as_bytes());
+        Digest::from_bytes(mac.finalize().into_bytes().into())
     }
 
     /// Whether `commitment` was made of this payload. Takes the same time whatever the answer.

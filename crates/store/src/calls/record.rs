@@ -149,14 +149,22 @@ impl Store {
         rows.first().map(|row| row.get(0)).transpose()
     }
 
-    /// Calls that run on no living replica and are not in a worker's hands.
-    pub async fn interrupted_calls(&self, now: Timestamp) -> Result<Vec<Interrupted>, Error> {
+    /// Calls that run on no living replica and are not in a worker's hands; and those that `own` began before `since`,
+    /// of which it knows itself whether it still runs them.
+    pub async fn interrupted_calls(
+        &self,
+        now: Timestamp,
+        own: &str,
+        since: Timestamp,
+    ) -> Result<Vec<Interrupted>, Error> {
         let sql = "SELECT c.tenant_id, c.id FROM calls c
             WHERE c.status = 'running' AND c.holder IS NOT NULL
-              AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || c.holder AND l.expires_at > $1)
+              AND ((c.holder = $2 AND c.created_at < $3)
+                OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || c.holder AND l.expires_at > $1))
               AND NOT EXISTS (SELECT 1 FROM work w WHERE w.tenant_id = c.tenant_id AND w.call_id = c.id)
             ORDER BY c.id LIMIT 500";
-        let rows = self.query(&Scope::Everyone("a dead replica's calls are anyone's"), sql, vec![now.into()]).await?;
+        let parameters = vec![now.into(), own.into(), since.into()];
+        let rows = self.query(&Scope::Everyone("a dead replica's calls are anyone's"), sql, parameters).await?;
         rows.iter().map(|row| Ok(Interrupted { tenant: row.get(0)?, id: row.get(1)? })).collect()
     }
 

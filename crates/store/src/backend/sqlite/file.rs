@@ -17,6 +17,8 @@ use crate::error::Error;
 const STATEMENTS_MAX: usize = 256;
 /// What remains of the write-ahead log after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+/// A call's row is two or three kibibytes, so a page of four holds one and wastes the rest.
+const PAGE_BYTES: i64 = 8 * 1024;
 /// Page cache per connection, in SQLite's negative kibibytes.
 const CACHE_KIB: i64 = -8 * 1024;
 
@@ -29,6 +31,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
     if connection.is_readonly(rusqlite::MAIN_DB).map_err(wrong)? {
         return Err(Error::ReadOnly);
     }
+    // Of a new file only; another keeps the size it has.
+    connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(wrong)?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(wrong)?;
     if mode != "wal" {

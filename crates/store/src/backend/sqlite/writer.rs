@@ -146,7 +146,9 @@ impl Writer {
                 // One of them was refused. Nothing was kept, so the others are written again, each on its own.
                 Err(Refused::One) => {
                     self.careful = CAREFUL_GROUPS;
-                    self.execute("BEGIN IMMEDIATE").map_err(Refused::All).and_then(|()| self.transaction(&group, Care::Each))
+                    self.execute("BEGIN IMMEDIATE")
+                        .map_err(Refused::All)
+                        .and_then(|()| self.transaction(&group, Care::Each))
                 }
                 written => written,
             },
