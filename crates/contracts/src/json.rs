@@ -73,9 +73,11 @@ fn normalize_at(value: &mut Value, path: &mut Vec<String>) -> Result<(), (Vec<St
     }
     match value {
         Value::Number(number) => {
-            let whole = number.as_u64().map(|_| number.as_u64()).or_else(|| number.as_i64().map(|n| Some(n.unsigned_abs())));
+            let whole =
+                number.as_u64().map(|_| number.as_u64()).or_else(|| number.as_i64().map(|n| Some(n.unsigned_abs())));
             let float = number.as_f64().unwrap_or(f64::INFINITY);
-            let beyond = whole.flatten().map_or(float.fract() == 0.0 && float.abs() > INTEGER_MAX as f64, |n| n > INTEGER_MAX);
+            let beyond =
+                whole.flatten().map_or(float.fract() == 0.0 && float.abs() > INTEGER_MAX as f64, |n| n > INTEGER_MAX);
             if beyond || !float.is_finite() {
                 return Err((path.clone(), too_large(&number.to_string())));
             }

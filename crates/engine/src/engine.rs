@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::{CallId, Clock, Fault, Id, Rng, RunId, TenantId};
 use toolgate_registry::commands::Registry;
@@ -19,6 +19,9 @@ use crate::shared::Shared;
 
 /// Signals that wait for a follower. One that falls behind looks at the database instead, so nothing is lost.
 const SIGNALS_MAX: usize = 1024;
+
+/// Calls that are on their way on this replica. At the bound the next is told to come again; nothing is recorded of it.
+const CALLS_AT_ONCE_MAX: usize = 4096;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -62,6 +65,8 @@ pub struct Inner {
     pub(crate) replica: String,
     /// What runs here, and how to stop it.
     running: Mutex<HashMap<CallId, CancellationToken>>,
+    /// Places for calls on their way.
+    pub(crate) places: Arc<Semaphore>,
     /// How many calls of a tenant run here; kept only for tenants that limit it.
     pub(crate) parallel: Mutex<HashMap<TenantId, u32>>,
     signals: broadcast::Sender<Signal>,
@@ -94,6 +99,7 @@ impl Engine {
             audit,
             replica,
             running: Mutex::default(),
+            places: Arc::new(Semaphore::new(CALLS_AT_ONCE_MAX)),
             parallel: Mutex::default(),
             signals: broadcast::channel(SIGNALS_MAX).0,
             stopping: CancellationToken::new(),

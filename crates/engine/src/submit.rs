@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::agent::MAX_TOOL_CALLS_DEFAULT;
 use toolgate_contracts::call::{BATCH_CALLS_MAX, METADATA_BYTES_MAX, REQUEST_ID_BYTES_MAX, WAIT_S_DEFAULT, WAIT_S_MAX};
@@ -57,6 +58,8 @@ struct Asked {
 struct Permitted {
     prepared: Prepared,
     place: ParallelPlace,
+    /// Among all calls of this replica.
+    at_once: OwnedSemaphorePermit,
 }
 
 enum Admission {
@@ -124,7 +127,7 @@ impl Engine {
 
     /// Steps 7 to 9, in a task of their own: a caller who goes away does not take the call along.
     async fn run(&self, permitted: Permitted, wait: Duration) -> Result<Envelope, Fault> {
-        let Permitted { prepared, place } = permitted;
+        let Permitted { prepared, place, at_once } = permitted;
         let (tenant, id) = (prepared.call.tenant, prepared.call.id);
         if prepared.call.mode == Mode::Record {
             return self.begin_recorded(prepared).await;
@@ -132,7 +135,7 @@ impl Engine {
         tracing::Span::current().record("call_id", &prepared.call.call_id);
         let engine = self.clone();
         let driving = async move {
-            let _place = place;
+            let _places = (place, at_once);
             engine.drive(prepared).await
         };
         let mut task = tokio::spawn(driving.instrument(step("run")));
@@ -246,6 +249,10 @@ impl Engine {
 
     /// Steps 2 to 6, and the record of what ends there.
     async fn admit(&self, mut asked: Asked) -> Result<Admission, Fault> {
+        let at_once = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let told = "this server runs as many calls as it can";
+            Fault::new(FaultKind::Unavailable, told, "try again in a moment; nothing was recorded")
+        })?;
         if (asked.key.is_some() || asked.request.seq.is_some())
             && let Some(envelope) = Box::pin(self.answered_before(&asked)).await?
         {
@@ -319,7 +326,7 @@ impl Engine {
         prepared.holds = holds;
         prepared.estimate = estimate;
         let _ = clock.lap(Step::Reserve, &mut prepared.decision.spans);
-        Ok(Admission::Permitted(Box::new(Permitted { prepared, place })))
+        Ok(Admission::Permitted(Box::new(Permitted { prepared, place, at_once })))
     }
 
     /// The record of a call, as far as it is known before it runs.

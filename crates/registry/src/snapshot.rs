@@ -108,8 +108,8 @@ impl Version {
             published_by: row.published_by,
             created_at: row.created_at,
             renderings: std::array::from_fn(|_| OnceLock::new()),
-                input: OnceLock::new(),
-                output: OnceLock::new(),
+            input: OnceLock::new(),
+            output: OnceLock::new(),
         }
     }
 

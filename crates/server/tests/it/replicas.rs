@@ -16,7 +16,8 @@ async fn a_replica_never_serves_older_than_it_promised() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     // Replicas of one database share the key that wraps all others.
     std::fs::write(folders[0].path().join("master.key"), "11".repeat(32)).unwrap();
-    std::fs::set_permissions(folders[0].path().join("master.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(folders[0].path().join("master.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .unwrap();
     std::fs::copy(folders[0].path().join("master.key"), folders[1].path().join("master.key")).unwrap();
     let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
     let (first, second) = tokio::join!(
