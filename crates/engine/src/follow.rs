@@ -16,6 +16,9 @@ use crate::engine::{Engine, Signal};
 /// How long a follower goes without looking, for what other replicas commit.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Events of one page, parts of output included; more are read by following.
+const PAGE_EVENTS_MAX: usize = 2_000;
+
 /// Follows one run.
 pub struct RunFollower {
     engine: Engine,
@@ -65,7 +68,15 @@ impl Engine {
     /// One page of a run's events behind `after`, with the parts of output that stand among them.
     pub async fn events(&self, tenant: TenantId, run: RunId, after: u64) -> Result<Vec<Event>, Fault> {
         let mut follower = self.follow_run(tenant, run, after);
-        follower.page().await
+        let mut events = Vec::new();
+        while events.len() < PAGE_EVENTS_MAX {
+            let page = follower.page().await?;
+            if page.is_empty() {
+                break;
+            }
+            events.extend(page);
+        }
+        Ok(events)
     }
 }
 

@@ -87,7 +87,7 @@ impl Engine {
             reason: None,
             limits: canonical_limits(registry, limits, now)?,
             labels: joined,
-            calls: 0,
+            calls_counted: 0,
             created_at: now,
             updated_at: now,
         };
@@ -194,7 +194,8 @@ impl Engine {
             toolgate_contracts::Status::Completed => RunState::Completed,
             toolgate_contracts::Status::Failed | toolgate_contracts::Status::Rejected => RunState::Failed,
             toolgate_contracts::Status::Cancelled => RunState::Cancelled,
-            toolgate_contracts::Status::Pending => RunState::WaitingHuman,
+            // Somebody has to decide, or to find out.
+            toolgate_contracts::Status::Pending | toolgate_contracts::Status::OutcomeUnknown => RunState::WaitingHuman,
             _ => RunState::Running,
         };
         let details = self.details(caller.tenant, call.clone()).await?;
@@ -210,7 +211,7 @@ impl Engine {
             reason: None,
             limits: Limits::default(),
             labels: call.labels.clone(),
-            calls: 1,
+            calls_counted: 1,
             created_at: call.created_at,
             updated_at: call.completed_at.unwrap_or(call.created_at),
         };

@@ -35,7 +35,7 @@ pub struct Run {
     pub limits: Limits,
     pub labels: Vec<Label>,
     /// How many calls were counted against `max_tool_calls`.
-    pub calls: u32,
+    pub calls_counted: u32,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -68,7 +68,7 @@ impl Change {
             reason,
             limits,
             labels,
-            calls,
+            calls_counted,
             created_at,
             updated_at,
         } = run;
@@ -88,7 +88,7 @@ impl Change {
                 reason.clone().into(),
                 serde_json::to_string(limits).unwrap_or_default().into(),
                 serde_json::to_string(labels).unwrap_or_default().into(),
-                (*calls).into(),
+                (*calls_counted).into(),
                 (*created_at).into(),
                 (*updated_at).into(),
             ],
@@ -230,7 +230,7 @@ fn run(row: &Row) -> Result<Run, Error> {
         reason: row.get(8)?,
         limits: row.json(9)?,
         labels: row.json(10)?,
-        calls: row.get(11)?,
+        calls_counted: row.get(11)?,
         created_at: row.get(12)?,
         updated_at: row.get(13)?,
     })

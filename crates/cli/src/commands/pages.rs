@@ -60,8 +60,7 @@ pub fn commands(output: &Output) -> Done {
 
 /// The document as `docs/openapi.json` has it.
 pub fn openapi() -> Done {
-    // A reader that has gone away wanted no more.
-    let _ = crate::output::print(&toolgate_server::api::document_text());
+    crate::output::print(&toolgate_server::api::document_text())?;
     Ok(Exit::Done)
 }
 

@@ -163,7 +163,10 @@ async fn export(name: &str, to: Option<PathBuf>, client: &Client, output: &Outpu
         .open(&file)
         .and_then(|mut opened| std::io::Write::write_all(&mut opened, lines.as_bytes()));
     written.map_err(|error| {
-        Failure::failed(format!("cannot write {}: {error}", file.display()), "name a file that does not exist, in a folder that does")
+        Failure::failed(
+            format!("cannot write {}: {error}", file.display()),
+            "name a file that does not exist, in a folder that does",
+        )
     })?;
     let things = lines.lines().count();
     let answer = json!({"user": name, "file": file.display().to_string(), "lines": things});

@@ -23,7 +23,7 @@ pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done 
                 let mut table = Table::new(["BEGAN", "ID", "STATE", "CALLS", "TITLE"]);
                 for run in items_of(runs) {
                     let [id, state, calls, title] =
-                        ["id", "state", "calls", "title"].map(|member| text_of(run, member));
+                        ["id", "state", "calls_counted", "title"].map(|member| text_of(run, member));
                     table.row([time_of(run, "created_at"), id, state, calls, title]);
                 }
                 table.render(paint, "No runs; open one with `toolgate run create --title TITLE`.")

@@ -173,7 +173,7 @@ fn compare_payload(index: u64, text: &str, payload: &Value) -> Result<(), Wrong>
     for what in ["input", "output", "error"] {
         let committed = details[what].as_str().and_then(|digest| digest.parse::<Digest>().ok());
         let (Some(committed), Some(shown)) = (committed, payload[what].as_str()) else { continue };
-        if salt.commit_named(what, &shown) != committed {
+        if salt.commit_named(what, shown) != committed {
             return Err(Wrong::Line(format!("the {what} shown with entry {index} is not the one that it commits to")));
         }
     }
