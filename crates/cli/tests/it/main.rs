@@ -3,14 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod audit;
+mod caller;
 mod calls;
 mod commands;
+mod crash;
 mod database;
 mod docs;
 mod errors;
 mod folder;
 mod help;
+mod hostile;
+mod neighbours;
 mod program;
+mod replicas;
 mod serving;
+mod streams;
 mod testing;
 mod text;

@@ -210,6 +210,13 @@ impl Server {
         (status, self.rest.recv_timeout(PATIENCE).unwrap())
     }
 
+    /// How much memory it has now, in KiB.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         wait(&mut self.child);
