@@ -87,7 +87,7 @@ pub struct Admitted {
 #[derive(Debug)]
 pub enum Refusal {
     /// No such tool, as far as this caller is concerned: nothing is recorded, and nothing is told.
-    NotFound(Fault),
+    NotFound(Fault, Value),
     /// The tool is known to the caller, so that the refusal is a call with a record.
     Refused(Box<Refused>),
 }
@@ -105,7 +105,10 @@ impl Question<'_> {
     pub fn answer(&self, input: Value) -> Result<Admitted, Refusal> {
         let clock = Stopwatch::start();
         let resolving = step("resolve").entered();
-        let (tool, mut decision, standing) = self.standing()?;
+        let (tool, mut decision, standing) = match self.standing() {
+            Ok(found) => found,
+            Err(fault) => return Err(Refusal::NotFound(fault, input)),
+        };
         drop(resolving);
         let clock = clock.lap(Step::Resolve, &mut decision.spans);
         let refused = |step: Step, tool: ResolvedTool, input: Value, decision: Decision, error: ToolError| {
@@ -135,7 +138,7 @@ impl Question<'_> {
 
     /// What can be said whatever the arguments are: whether the tool is there for this caller, may be used now, and
     /// which standing reasons there are to ask a person.
-    pub fn standing(&self) -> Result<(ResolvedTool, Decision, Result<(), ToolError>), Refusal> {
+    pub fn standing(&self) -> Result<(ResolvedTool, Decision, Result<(), ToolError>), Fault> {
         let (tool, member) = self.resolve()?;
         let asks = self.asks(&tool);
         let decision = Decision {
@@ -156,10 +159,10 @@ impl Question<'_> {
     }
 
     /// Step 2. What the caller may not know of does not exist; what they know and may not use now is told why.
-    fn resolve(&self) -> Result<(ResolvedTool, Result<Member, Outside>), Refusal> {
+    fn resolve(&self) -> Result<(ResolvedTool, Result<Member, Outside>), Fault> {
         let Self { registry, caller, agent, run, today, tool: wanted, .. } = self;
         let view = View { registry, caller, agent: *agent, run: *run, today };
-        let not_found = || Refusal::NotFound(Fault::not_found("tool", wanted));
+        let not_found = || Fault::not_found("tool", wanted);
         let tool = registry.resolve(wanted, today).ok_or_else(not_found)?;
         match view.standing(&tool) {
             Ok(member) => Ok((tool, Ok(member))),

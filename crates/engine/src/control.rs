@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Permission, RunId, Status, TenantId, ToolError,
+    Amount, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Mode, Permission, RunId, Status, TenantId, ToolError,
     ToolResult, json as strict,
 };
 use toolgate_ledger::Salt;
@@ -20,6 +20,9 @@ use crate::execute::unknown;
 use crate::output;
 use crate::record::{Ended, attachments_text};
 use crate::runner::Done;
+
+/// How a settlement may be explained.
+const REASON_BYTES_MAX: usize = 1000;
 
 /// What a worker reports of a call it carried out.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -118,8 +121,9 @@ impl Engine {
                 Fault::invalid(format!("`status` is {status}"), "settle as `completed` or `failed`").at("/status")
             );
         }
-        if reason.trim().is_empty() {
-            return Err(Fault::invalid("`reason` is empty", "say how you know").at("/reason"));
+        if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
+            let told = format!("`reason` has {} bytes", reason.len());
+            return Err(Fault::invalid(told, format!("say how you know, in at most {REASON_BYTES_MAX}")).at("/reason"));
         }
         if let Some(output) = &mut output {
             strict::normalize(output).map_err(Fault::from)?;
@@ -139,7 +143,8 @@ impl Engine {
             error,
             cost,
             attempts: record.attempts,
-            attested_by: Some(reason),
+            attested_by: Some(caller.principal.to_string()),
+            settled_because: Some(reason),
             ..Ended::default()
         };
         let late = Late { status, ended, action: "call.settled", actor: caller.principal.to_string() };
@@ -164,12 +169,7 @@ impl Engine {
                 "lease work again; what was reported is in the log",
             )
         };
-        let found = self.store.leased(caller.tenant, lease, caller.principal).await?;
-        let record = match found {
-            Some(call) => self.store.call(caller.tenant, call).await?,
-            None => None,
-        };
-        let Some(record) = record else {
+        let Some(record) = self.held_by(caller, lease).await? else {
             self.note_refused_report(caller, lease).await?;
             return Err(lost());
         };
@@ -186,11 +186,31 @@ impl Engine {
         let end_lease = |change: &mut Change| {
             change.end_lease(lease, caller.principal, now, lost());
         };
-        self.end_late(caller.tenant, &record, late, end_lease).await.map_err(Fault::from)
+        match self.end_late(caller.tenant, &record, late, end_lease).await {
+            Err(Error::Unmet(fault)) => {
+                self.note_refused_report(caller, lease).await?;
+                Err(fault)
+            }
+            ended => ended.map_err(Fault::from),
+        }
+    }
+
+    /// The call that this caller holds by a lease: as a worker, or because they recorded it themselves.
+    pub(crate) async fn held_by(&self, caller: &Caller, lease: LeaseId) -> Result<Option<CallRecord>, Fault> {
+        let may_work = caller.may(&Permission::WORK_LEASE);
+        if !may_work {
+            caller.require(&Permission::CALLS_CREATE)?;
+        }
+        let Some(call) = self.store.leased(caller.tenant, lease, caller.principal).await? else { return Ok(None) };
+        let record = self.store.call(caller.tenant, call).await?;
+        Ok(record.filter(|record| match record.mode {
+            Mode::Record => record.agent == caller.agent,
+            Mode::Execute | Mode::DryRun => may_work,
+        }))
     }
 
     /// A report without a lease is refused, and that somebody tried is worth knowing.
-    async fn note_refused_report(&self, caller: &Caller, lease: LeaseId) -> Result<(), Fault> {
+    pub(crate) async fn note_refused_report(&self, caller: &Caller, lease: LeaseId) -> Result<(), Fault> {
         let mut change = Change::new(caller.tenant);
         change.audit(&toolgate_store::audit::Entry {
             id: Id::new(&self.clock, &self.rng),
@@ -220,6 +240,9 @@ impl Engine {
                     let told = "`error` in a report of `completed`";
                     return Err(Fault::invalid(told, "report `failed`, or leave `error` out").at("/error"));
                 }
+                if output.is_some() && result.is_some() {
+                    return Err(Fault::invalid("both `output` and `result`", "send one of them").at("/result"));
+                }
                 let result = result.unwrap_or_else(|| ToolResult { structured: output, ..ToolResult::default() });
                 let snapshot = self.registry.snapshot();
                 let tool = snapshot.tenant(tenant)?.tool_by_id(record.tool);
@@ -235,8 +258,9 @@ impl Engine {
                     let actor = record.principal.to_string();
                     attachments.push(self.blobs.keep(tenant, record.id, &actor, attachment).await?);
                 }
-                let happened = !record.effect_free || shaped.error.is_none();
-                let status = if happened { Status::Completed } else { Status::Failed };
+                // An output that does not match its schema does not undo what was done.
+                let done = shaped.error.as_ref().is_none_or(|error| error.reason() == "output_schema" && !record.effect_free);
+                let status = if done { Status::Completed } else { Status::Failed };
                 let ended = Ended {
                     output: shaped.output,
                     output_text: shaped.text,
@@ -257,7 +281,9 @@ impl Engine {
                     )
                 });
                 let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
-                (status, Ended::refused(output::redacted(error, &redactor)))
+                // What a worker took may have cost its price, whatever the worker says.
+                let refused = Ended::refused(output::redacted(error, &redactor));
+                (status, Ended { cost: record.cost_estimate, ..refused })
             }
             other => {
                 return Err(
@@ -292,7 +318,8 @@ impl Engine {
                 attachments: attachments_text(&ended.attachments),
                 cost: ended.cost.map(|cost| cost.to_string()),
                 reported_cost: ended.reported_cost.map(|cost| cost.to_string()),
-                usage: None,
+                // The words are for people, and can be erased; the log has who said it.
+                usage: ended.settled_because.as_ref().map(|reason| json!({"settled_because": reason}).to_string()),
                 attempts: ended.attempts,
                 cached: false,
                 truncated: ended.truncated,
@@ -348,8 +375,9 @@ impl Engine {
         } else {
             LeafId::from(record.id)
         };
-        let salt: [u8; 32] = record.salt.as_deref().and_then(|salt| salt.try_into().ok()).unwrap_or_default();
-        let salt = Salt::from_bytes(salt);
+        // Erased with the payloads: then nobody is to open the commitment, and nobody to guess it.
+        let salt = record.salt.as_deref().and_then(|salt| <[u8; 32]>::try_from(salt).ok());
+        let salt = Salt::from_bytes(salt.unwrap_or_else(|| self.rng.bytes()));
         let input = record.input.as_ref().map(strict::canonical).unwrap_or_default();
         let tool = format!("{}@{}", record.tool_name, record.tool_version);
         let reason = ended.error.as_ref().map(ToolError::reason).filter(|reason| !reason.is_empty());

@@ -14,6 +14,7 @@ use toolgate_vault::{Keyring, Purpose, Redactor, RunKey};
 use crate::audit::Audit;
 use crate::blobs::Blobs;
 use crate::metrics::Metrics;
+use crate::reserve::Crowd;
 use crate::runner::Runners;
 use crate::shared::Shared;
 
@@ -21,7 +22,7 @@ use crate::shared::Shared;
 const SIGNALS_MAX: usize = 1024;
 
 /// Calls that are on their way on this replica. At the bound the next is told to come again; nothing is recorded of it.
-const CALLS_AT_ONCE_MAX: usize = 4096;
+pub(crate) const CALLS_AT_ONCE_MAX: usize = 4096;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -67,8 +68,8 @@ pub struct Inner {
     running: Mutex<HashMap<CallId, CancellationToken>>,
     /// Places for calls on their way.
     pub(crate) places: Arc<Semaphore>,
-    /// How many calls of a tenant run here; kept only for tenants that limit it.
-    pub(crate) parallel: Mutex<HashMap<TenantId, u32>>,
+    /// How many calls run here at the same time, of whom.
+    pub(crate) parallel: Mutex<HashMap<Crowd, u32>>,
     signals: broadcast::Sender<Signal>,
     /// Ends background work and refuses new calls.
     pub(crate) stopping: CancellationToken,

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, sleep, sleep_until};
-use toolgate_contracts::definition::{CachePolicy, CacheScope};
+use toolgate_contracts::definition::{CachePolicy, CacheScope, OUTPUT_BYTES_DEFAULT};
 use toolgate_contracts::{
     Amount, Digest, ErrorCode, Fault, Mode, Permission, Permissions, Status, ToolError, ToolResult, json,
 };
 
 use crate::call::Call;
+use crate::control::Late;
 use crate::engine::Engine;
 use crate::output::{self, Shaped};
 use crate::permit::Permit;
@@ -24,11 +25,12 @@ use crate::reserve::{Hold, hold_without_room};
 use crate::runner::{Done, NewAttachment, Outcome, Runner};
 use crate::shared::{Answer, CacheKey, CacheParts, Cached, Flight, KeptAttachment, Sharing};
 use toolgate_contracts::Envelope;
+use toolgate_vault::RedactorStream;
 use toolgate_store::{Change, Durability, Error};
 
 /// An effect-free call that ends within this and streams nothing costs one commit, at its end.
 const QUICK: Duration = Duration::from_millis(50);
-/// Output as it comes is written this often, or when there is this much of it.
+/// Output as it comes is written this often, or sooner when much of it waits.
 const PART_EVERY: Duration = Duration::from_millis(250);
 /// How long a runner with effects may take to stop by itself once it was asked to.
 const STOPPING_S: u64 = 5;
@@ -58,7 +60,9 @@ impl Engine {
             return Box::pin(self.plan(prepared)).await;
         }
         let mut written = Written::Nothing;
+        let mut listed = Listed::none(self);
         if prepared.needs_row_first() {
+            listed = Listed::new(self, &prepared.call);
             match self.begin(&mut prepared, Some(&self.replica)).await {
                 Ok(()) => written = Written::Begun,
                 Err(error) => return Box::pin(self.could_not_begin(prepared, error)).await,
@@ -66,10 +70,6 @@ impl Engine {
         }
         let call = Arc::clone(&prepared.call);
         let _running = self.metrics.call_started();
-        let mut listed = Listed::none(self);
-        if written == Written::Begun {
-            listed = Listed::new(self, &call);
-        }
         let deadline = Instant::now() + call.timeout;
         let mut run = pin!(self.execute(&call));
         let mut done = poll_once(run.as_mut()).await;
@@ -80,11 +80,11 @@ impl Engine {
                 () = call.output.arrived() => None,
             };
             if done.is_none() {
+                listed = Listed::new(self, &call);
                 match self.begin(&mut prepared, Some(&self.replica)).await {
                     Ok(()) => written = Written::Begun,
                     Err(error) => return Box::pin(self.could_not_begin(prepared, error)).await,
                 }
-                listed = Listed::new(self, &call);
             }
         }
         let ran = match done {
@@ -116,18 +116,27 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Ran, Stop> {
         let call = &prepared.call;
-        let mut parts = Parts::default();
+        let mut parts = Parts { after: None, number: 0, bytes: 0, redacted: self.redactor().stream() };
         let mut writing = tokio::time::interval(PART_EVERY);
         writing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let stop = loop {
             tokio::select! {
                 ran = run.as_mut() => {
-                    self.write_part(prepared, &mut parts).await;
+                    let rest = parts.redacted.push(&call.output.take());
+                    let held_back = std::mem::replace(&mut parts.redacted, self.redactor().stream()).finish();
+                    self.write_part(prepared, &mut parts, rest + &held_back).await;
                     return Ok(ran);
                 }
                 () = sleep_until(deadline) => break Stop::TimedOut,
                 () = call.cancel.cancelled() => break Stop::Cancelled,
-                _ = writing.tick() => self.write_part(prepared, &mut parts).await,
+                _ = writing.tick() => {
+                    let text = parts.redacted.push(&call.output.take());
+                    self.write_part(prepared, &mut parts, text).await;
+                }
+                () = call.output.crowded() => {
+                    let text = parts.redacted.push(&call.output.take());
+                    self.write_part(prepared, &mut parts, text).await;
+                }
             }
         };
         call.cancel.cancel();
@@ -141,13 +150,13 @@ impl Engine {
         }
     }
 
-    async fn write_part(&self, prepared: &Prepared, parts: &mut Parts) {
+    async fn write_part(&self, prepared: &Prepared, parts: &mut Parts, text: String) {
         let call = &prepared.call;
-        let text = call.output.take();
-        if text.is_empty() {
+        let most = call.tool.definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT);
+        if text.is_empty() || parts.bytes > most {
             return;
         }
-        let text = self.redactor().redact_text(&text).into_owned();
+        parts.bytes += text.len() as u64;
         let after = match (parts.after, prepared.root_run) {
             (Some(after), _) => after,
             (None, None) => 1,
@@ -332,8 +341,11 @@ impl Engine {
 
     fn output_limit(&self, prepared: &Prepared) -> Option<u64> {
         let snapshot = self.registry.snapshot();
-        let registry = snapshot.tenant(prepared.call.tenant).ok()?;
-        registry.agents.get(&prepared.call.agent?)?.spec.limits.max_output_bytes
+        let of_agent = || {
+            let registry = snapshot.tenant(prepared.call.tenant).ok()?;
+            registry.agents.get(&prepared.call.agent?)?.spec.limits.max_output_bytes
+        };
+        prepared.output_bytes_max.into_iter().chain(of_agent()).min()
     }
 
     /// Writes the attachments of a result. What the tool did is done: an output that does not match the schema fails a
@@ -427,22 +439,13 @@ impl Engine {
         status: Status,
         ended: Ended,
     ) -> Result<Envelope, Fault> {
-        let ended = Arc::new(ended);
         for _ in 0..FINISH_TRIES_MAX {
-            let copy = Ended {
-                output: ended.output.clone(),
-                output_text: ended.output_text.clone(),
-                error: ended.error.clone(),
-                attachments: ended.attachments.clone(),
-                attested_by: ended.attested_by.clone(),
-                ..*ended
-            };
-            let error = match self.finish(prepared, written, status, copy).await {
+            let error = match self.finish(prepared, written, status, ended.clone()).await {
                 Ok(envelope) => return Ok(envelope),
                 Err(error) => error,
             };
             if let Some(answer) = self.taken(prepared, &error).await? {
-                return Ok(answer);
+                return self.known_after_all(prepared, answer, status, ended).await;
             }
             let passing =
                 matches!(error, Error::Unavailable(_) | Error::Unconfirmed(_) | Error::Full | Error::ReadOnly);
@@ -456,11 +459,35 @@ impl Engine {
     }
 }
 
-#[derive(Default)]
+impl Engine {
+    /// Somebody gave this call up while it ran: a replica that was silent for too long is taken for dead. What became of
+    /// it is known here, so it is settled by that.
+    async fn known_after_all(
+        &self,
+        prepared: &Prepared,
+        answer: Envelope,
+        status: Status,
+        ended: Ended,
+    ) -> Result<Envelope, Fault> {
+        let call = &prepared.call;
+        if answer.status != Status::OutcomeUnknown || status == Status::OutcomeUnknown {
+            return Ok(answer);
+        }
+        let record = self.store.call(call.tenant, call.id).await?.ok_or_else(|| Fault::not_found("call", call.id))?;
+        let actor = format!("replica:{}", self.replica);
+        let ended = Ended { attested_by: Some(actor.clone()), ..ended };
+        let late = Late { status, ended, action: "call.settled", actor };
+        self.settle_as(call.tenant, &record, late).await
+    }
+}
+
 struct Parts {
     /// The event after which the parts stand.
     after: Option<u64>,
     number: u64,
+    /// What was kept so far; of a tool that never stops writing, no more than its output may have.
+    bytes: u64,
+    redacted: RedactorStream,
 }
 
 /// Keeps a call among those that can be told to stop.

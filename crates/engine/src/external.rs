@@ -7,12 +7,12 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contracts::{
-    CallId, CallRequest, Caller, Clock, Envelope, ErrorCode, Fault, LeaseId, Mode, Permission, RunId, Runner as Kind,
+    CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, LeaseId, Mode, Permission, RunId, Runner as Kind,
     Source, Status, TenantId, Timestamp, ToolError, ToolId, ToolName,
 };
 use toolgate_store::Change;
 use toolgate_store::calls::CallRecord;
-use toolgate_store::{Error, Store};
+use toolgate_store::Error;
 use utoipa::ToSchema;
 
 use crate::control::Report;
@@ -28,35 +28,13 @@ pub const RECORDED_S: i64 = 24 * 60 * 60;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const TOOLS_MAX: usize = 100;
 
-/// Offers a call to workers. What they do is theirs; the gate let it through, and records what they say.
-pub struct External {
-    store: Store,
-    clock: Clock,
-}
-
-impl External {
-    pub fn new(store: Store, clock: Clock) -> Self {
-        Self { store, clock }
-    }
-}
+/// A call of an external tool is offered to workers with the commit that begins it, so there is nothing left to run
+/// here. What they do is theirs; the gate let it through, and records what they say.
+pub struct External;
 
 impl Runner for External {
-    fn run(&self, permit: Permit) -> BoxFuture<'_, Outcome> {
-        Box::pin(async move {
-            let call = permit.call();
-            let now = self.clock.now();
-            let seconds = i64::try_from(call.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
-            let mut change = Change::new(call.tenant);
-            change.offer_work(call.id, call.tool.tool.id, None, now.plus_seconds(seconds), now);
-            match self.store.commit(change).await {
-                Ok(_) => Outcome::HandedOver,
-                Err(error) => Outcome::failed(
-                    ErrorCode::ProviderError,
-                    "interrupted",
-                    format!("no worker could be asked: {error}"),
-                ),
-            }
-        })
+    fn run(&self, _permit: Permit) -> BoxFuture<'_, Outcome> {
+        Box::pin(std::future::ready(Outcome::HandedOver))
     }
 }
 
@@ -152,11 +130,11 @@ impl Engine {
         if wait > toolgate_contracts::call::WAIT_S_MAX {
             return Err(Fault::invalid(format!("`wait` is {wait}"), "wait 0 to 60 whole seconds").at("/wait"));
         }
-        let tools = self.external_tools(caller, &request.tools)?;
         let until = tokio::time::Instant::now() + Duration::from_secs(wait);
         let mut signals = self.signals();
         loop {
-            for tool in &tools {
+            // Asked each time: what is stopped meanwhile is not handed out.
+            for tool in &self.external_tools(caller, &request.tools)? {
                 if let Some(leased) = self.lease_one(caller, *tool).await? {
                     return Ok(Some(leased));
                 }
@@ -227,8 +205,7 @@ impl Engine {
     /// The worker is alive and wants more time.
     pub async fn keep_alive(&self, caller: &Caller, lease: LeaseId) -> Result<Kept, Fault> {
         let lost = Fault::conflict("the lease is not yours or has run out", "lease work again");
-        let call = self.store.leased(caller.tenant, lease, caller.principal).await?.ok_or_else(|| lost.clone())?;
-        let record = self.store.call(caller.tenant, call).await?.ok_or_else(|| lost.clone())?;
+        let record = self.held_by(caller, lease).await?.ok_or_else(|| lost.clone())?;
         let now = self.clock.now();
         let seconds = if record.mode == Mode::Record { RECORDED_S } else { LEASE_S };
         let expires_at = now.plus_seconds(seconds);
@@ -255,6 +232,7 @@ impl Engine {
             return Err(Fault::conflict(told, "only whoever runs the tool reports; see `POST /api/v1/work/lease`"));
         }
         if record.status != Status::Running {
+            self.note_refused_report(caller, LeaseId::from(record.id)).await?;
             return Err(Fault::conflict(
                 format!("the call is {}, not running", record.status),
                 "it is completed once, while it runs",
@@ -286,7 +264,7 @@ impl Engine {
             }
             ended => {
                 let key = toolgate_store::calls::RequestKey {
-                    principal: caller.principal,
+                    who: crate::submit::asking(caller),
                     request_id,
                     body: toolgate_contracts::Digest::of(b""),
                 };
@@ -321,7 +299,14 @@ impl Engine {
     pub(crate) async fn expire_work(&self) -> Result<(), Fault> {
         let now = self.clock.now();
         for work in self.store.expired_work(now).await? {
-            let Some(record) = self.store.call(work.tenant, work.call).await? else { continue };
+            let record = self.store.call(work.tenant, work.call).await?;
+            let Some(record) = record.filter(|record| !record.status.is_final()) else {
+                // Its call has ended without it: it is in nobody's way any more.
+                let mut change = Change::new(work.tenant);
+                change.expire_work(work.call, now, Fault::conflict("kept alive meanwhile", "nothing to do"));
+                let _ = self.store.commit(change).await;
+                continue;
+            };
             let late = late_of(&record, work.lease.is_some());
             let kept = Fault::conflict("kept alive meanwhile", "nothing to do");
             let expire = |change: &mut Change| {

@@ -5,6 +5,7 @@ use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 use toolgate_contracts::call::{AttachmentKind, Content};
 use toolgate_contracts::definition::{OUTPUT_BYTES_DEFAULT, SectionType};
+use toolgate_contracts::fault::REASONS;
 use toolgate_contracts::{ErrorCode, ToolError, ToolResult, json as strict};
 use toolgate_registry::schema::Validator;
 use toolgate_registry::snapshot::ResolvedTool;
@@ -32,7 +33,8 @@ pub struct Shaped {
 
 /// Makes a runner's result one that can be kept and shown.
 pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Option<u64>) -> Shaped {
-    let Done { result, mut attachments, .. } = done;
+    let Done { result, attachments, .. } = done;
+    let mut attachments: Vec<NewAttachment> = attachments.into_iter().map(|one| without_secrets(one, redactor)).collect();
     let ToolResult { content, structured, is_error, app_data: _ } = result;
     if is_error {
         let text = joined(&content).or_else(|| structured.as_ref().map(Value::to_string));
@@ -41,7 +43,7 @@ pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Op
         return Shaped { error: Some(redacted(error, redactor)), attachments, ..Shaped::default() };
     }
     let (content, images) = take_media(content);
-    attachments.extend(images);
+    attachments.extend(images.into_iter().map(|image| without_secrets(image, redactor)));
     let mut output = structured.or_else(|| joined(&content).map(Value::from)).unwrap_or_else(|| json!(content));
     if let Err(error) = strict::normalize(&mut output) {
         return failed(format!("the tool's output cannot be exchanged: {error}"), redactor, attachments);
@@ -67,6 +69,12 @@ pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Op
     Shaped { output: Some(small), text: Some(text), error: None, truncated: true, attachments }
 }
 
+fn without_secrets(attachment: NewAttachment, redactor: &Redactor) -> NewAttachment {
+    let NewAttachment { kind, content_type, bytes } = attachment;
+    let bytes = if redactor.is_empty() { bytes } else { redactor.redact_bytes(&bytes).into_owned() };
+    NewAttachment { kind, content_type, bytes }
+}
+
 fn failed(message: String, redactor: &Redactor, attachments: Vec<NewAttachment>) -> Shaped {
     let error = ToolError::because(ErrorCode::ProviderError, "output_schema", message);
     Shaped { error: Some(redacted(error, redactor)), attachments, ..Shaped::default() }
@@ -82,12 +90,29 @@ fn violation(validator: &Validator, value: &Value) -> Option<String> {
 
 /// An error as it may be told: without secrets, not endless.
 pub fn redacted(error: ToolError, redactor: &Redactor) -> ToolError {
-    let ToolError { code, message, details, retry_after_s } = error;
+    let ToolError { code, message, details, retry_after_s } = known(error);
     let mut message = redactor.redact_text(&message).into_owned();
     if message.len() > ERROR_BYTES_MAX {
         message = cut_text(&message, ERROR_BYTES_MAX);
     }
     ToolError { code, message, details: details.map(|details| redactor.redact_json(details)), retry_after_s }
+}
+
+/// Reasons are words of a closed list: they stand in the log for ever. What somebody else calls it goes beside.
+fn known(error: ToolError) -> ToolError {
+    let reasons = REASONS.iter().find(|(code, _)| *code == error.code).map_or(&[][..], |(_, reasons)| reasons);
+    match error.details.as_ref().and_then(|details| details.get("reason")) {
+        Some(Value::String(reason)) if reasons.contains(&reason.as_str()) => error,
+        None if reasons.is_empty() => error,
+        given => {
+            let given = given.cloned();
+            let error = error.with("reason", reasons.first().copied().unwrap_or_default());
+            match given {
+                Some(given) => error.with("reported_reason", given),
+                None => error,
+            }
+        }
+    }
 }
 
 /// The text of a result that is nothing but text.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use toolgate_contracts::{Caller, ErrorCode, Fault, Mode, Permission, ToolRef};
 use utoipa::ToSchema;
 
-use crate::admit::{Question, Refusal};
+use crate::admit::Question;
 use crate::engine::Engine;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -50,11 +50,7 @@ impl Engine {
             tool: &reference,
             mode: Mode::Execute,
         };
-        let (tool, mut decision, standing) = match question.standing() {
-            Ok((tool, decision, standing)) => (tool, decision, standing),
-            Err(Refusal::NotFound(_)) => return Ok(unknown()),
-            Err(Refusal::Refused(refused)) => (refused.tool, refused.decision, Err(refused.error)),
-        };
+        let Ok((tool, mut decision, standing)) = question.standing() else { return Ok(unknown()) };
         let mut found = Preflight {
             tool: tool.name.to_string(),
             version: Some(tool.version.version.to_string()),

@@ -39,6 +39,8 @@ pub(crate) struct Prepared {
     pub request: Option<RequestKey>,
     /// Of a run with a row of its own: its root.
     pub root_run: Option<RunId>,
+    /// Of the run.
+    pub output_bytes_max: Option<u64>,
     pub holds: Vec<Hold>,
     pub estimate: Option<Amount>,
     pub salt: Salt,
@@ -46,7 +48,7 @@ pub(crate) struct Prepared {
 }
 
 /// How a call ended.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ended {
     pub output: Option<Value>,
     pub output_text: Option<String>,
@@ -60,6 +62,8 @@ pub(crate) struct Ended {
     pub units: Option<u64>,
     /// Whose word it is, where we did not run it ourselves.
     pub attested_by: Option<String>,
+    /// How whoever settled it knows.
+    pub settled_because: Option<String>,
 }
 
 impl Ended {
@@ -229,11 +233,14 @@ impl Engine {
         first_row(&mut change, prepared, prepared.row(Status::Running, holder, None), now);
         let event = prepared.started(prepared.call.created_at);
         change.append_events(prepared.call.run, prepared.place(1), Some(prepared.call.id), &[event], now);
-        if prepared.call.mode == Mode::Record {
-            // In the same commit: a recorded call that nobody has would run for ever.
-            let call = &prepared.call;
+        let call = &prepared.call;
+        // In the same commit: a call that nobody has would run for ever.
+        if call.mode == Mode::Record {
             let lease = (LeaseId::from(call.id), call.principal);
             change.offer_work(call.id, call.tool.tool.id, Some(lease), now.plus_seconds(RECORDED_S), now);
+        } else if matches!(call.tool.definition.runner, Runner::External(_)) {
+            let seconds = i64::try_from(call.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
+            change.offer_work(call.id, call.tool.tool.id, None, now.plus_seconds(seconds), now);
         }
         self.store.commit(change).instrument(step("permit")).await?;
         self.signal(tenant, prepared.call.run, Some(prepared.call.id));

@@ -2,14 +2,16 @@
 //!
 //! Rates and parallel calls are counted in memory or Redis, budgets in the transaction that begins the call.
 
+use std::collections::hash_map::Entry;
 use std::sync::PoisonError;
 
-use toolgate_contracts::{Amount, ErrorCode, Fault, FaultKind, RunId, TenantId, Timestamp, ToolError};
+use toolgate_contracts::{AgentId, Amount, ErrorCode, Fault, FaultKind, RunId, TenantId, Timestamp, ToolError};
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::budgets::Held;
+use toolgate_store::runs::Run;
 
 use crate::admit::Question;
-use crate::engine::Engine;
+use crate::engine::{CALLS_AT_ONCE_MAX, Engine};
 use crate::shared::Quota;
 
 /// A part of a budget that a call needs, and what that budget is called in words.
@@ -20,15 +22,26 @@ pub struct Hold {
     pub what: String,
 }
 
-/// How many calls of the tenant run here, one less when dropped.
-pub(crate) struct ParallelPlace(Option<(Engine, TenantId)>);
+/// Among whose calls a call counts that run at the same time here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Crowd {
+    Tenant(TenantId),
+    Agent(AgentId),
+    Run(RunId),
+}
 
-impl Drop for ParallelPlace {
+/// Its place among them, given back when dropped.
+pub(crate) struct ParallelPlaces(Engine, Vec<Crowd>);
+
+impl Drop for ParallelPlaces {
     fn drop(&mut self) {
-        if let Some((engine, tenant)) = &self.0 {
-            let mut parallel = engine.parallel.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(count) = parallel.get_mut(tenant) {
-                *count = count.saturating_sub(1);
+        let mut parallel = self.0.parallel.lock().unwrap_or_else(PoisonError::into_inner);
+        for crowd in &self.1 {
+            if let Entry::Occupied(mut count) = parallel.entry(*crowd) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
         }
     }
@@ -36,7 +49,7 @@ impl Drop for ParallelPlace {
 
 impl Question<'_> {
     /// Which rates this call counts against: the tenant's, the agent's, the tool's, and those of the profiles.
-    pub(crate) fn quotas(&self, tool: &ResolvedTool) -> Vec<Quota> {
+    pub(crate) fn quotas(&self, tool: &ResolvedTool, run: Option<RunId>) -> Vec<Quota> {
         let limits = &self.registry.tenant.limits;
         let tenant = self.registry.tenant.id;
         let mut quotas = Vec::new();
@@ -45,6 +58,9 @@ impl Question<'_> {
         }
         if let Some(limit) = limits.tools.get(&tool.tool.name).and_then(|tool| tool.rate_limit) {
             quotas.push(Quota { key: format!("tool:{tenant}:{}", tool.tool.id), limit });
+        }
+        if let (Some(run), Some(limit)) = (run, self.run.and_then(|limits| limits.rate_limit)) {
+            quotas.push(Quota { key: format!("run:{tenant}:{run}"), limit });
         }
         let Some(agent) = self.agent else { return quotas };
         if let Some(limit) = limits.agent_rate_limit {
@@ -59,6 +75,33 @@ impl Question<'_> {
             }
         }
         quotas
+    }
+
+    /// How many may run at the same time on this replica: of a tenant at most half of all, so that nobody takes every
+    /// place; of an agent and a run as they say.
+    pub(crate) fn parallel_limits(&self, run: Option<RunId>) -> Vec<(Crowd, u32)> {
+        let share = u32::try_from(CALLS_AT_ONCE_MAX / 2).unwrap_or(u32::MAX);
+        let of_tenant = self.registry.tenant.limits.max_parallel.unwrap_or(share).min(share);
+        let mut limits = vec![(Crowd::Tenant(self.registry.tenant.id), of_tenant)];
+        if let Some((agent, max)) = self.agent.and_then(|agent| Some((agent.id, agent.spec.limits.max_parallel?))) {
+            limits.push((Crowd::Agent(agent), max));
+        }
+        if let (Some(run), Some(max)) = (run, self.run.and_then(|limits| limits.max_parallel)) {
+            limits.push((Crowd::Run(run), max));
+        }
+        limits
+    }
+
+    /// A run that has taken longer than it, or its agent, may.
+    pub(crate) fn past_its_time(&self, run: Option<&Run>, now: Timestamp) -> Option<ToolError> {
+        let run = run?;
+        let stated = [Some(&run.limits), self.agent.map(|agent| &agent.spec.limits)];
+        let most = stated.into_iter().flatten().filter_map(|limits| limits.max_wall_s).min()?;
+        let until = run.created_at.plus_seconds(i64::try_from(most).unwrap_or(i64::MAX));
+        (now > until).then(|| {
+            let message = format!("this run may take {most} s and has taken longer; raise `max_wall_s` or open another run");
+            ToolError::because(ErrorCode::Timeout, "wall", message).with("max_wall_s", most)
+        })
     }
 
     /// The price as declared, which is what is held until the real one is known; per unit, one unit is held.
@@ -120,6 +163,11 @@ impl Question<'_> {
                 profile.max_cost_per_day,
                 format!("the budget of profile {name} for {day}"),
             );
+            // A lone call is a run of one call.
+            if let Some(max) = profile.max_cost_per_run.filter(|max| run.is_none() && cost > *max) {
+                let message = format!("a call of `{}` costs {cost}, more than the {max} that profile {name} allows per run", tool.name);
+                return Err(ToolError::because(ErrorCode::PolicyDenied, "budget", message));
+            }
             if let Some(run) = run {
                 hold(
                     format!("profile:{agent}:{name}:run:{run}"),
@@ -150,19 +198,23 @@ impl Engine {
         })
     }
 
-    /// A place among the tenant's parallel calls on this replica.
-    pub(crate) fn take_place(&self, tenant: TenantId, max: Option<u32>) -> Result<ParallelPlace, ToolError> {
-        let Some(max) = max else { return Ok(ParallelPlace(None)) };
+    /// A place in each crowd, or in none.
+    pub(crate) fn take_places(&self, limits: &[(Crowd, u32)]) -> Result<ParallelPlaces, ToolError> {
         let mut parallel = self.parallel.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = parallel.entry(tenant).or_default();
-        if *count >= max {
-            let message = format!(
-                "{max} calls of this tenant run already, which is its `max_parallel`; try again when one has ended"
-            );
+        let full = limits.iter().find(|(crowd, max)| parallel.get(crowd).is_some_and(|count| count >= max));
+        if let Some((crowd, max)) = full {
+            let whose = match crowd {
+                Crowd::Tenant(_) => "tenant",
+                Crowd::Agent(_) => "agent",
+                Crowd::Run(_) => "run",
+            };
+            let message = format!("{max} calls of this {whose} run already, which is its `max_parallel`; try again when one has ended");
             return Err(ToolError::because(ErrorCode::RateLimit, "rate", message).retry_after(1));
         }
-        *count += 1;
-        Ok(ParallelPlace(Some((self.clone(), tenant))))
+        for (crowd, _) in limits {
+            *parallel.entry(*crowd).or_default() += 1;
+        }
+        Ok(ParallelPlaces(self.clone(), limits.iter().map(|(crowd, _)| *crowd).collect()))
     }
 
     /// The refusal of a change in whose way a budget stood, in words: which, how much is left, what to change.

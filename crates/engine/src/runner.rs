@@ -76,6 +76,8 @@ impl From<ToolError> for Outcome {
 
 /// Output that waits to be written. At the bound a runner waits.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
+/// From here on it is written before its time.
+const CROWDED_BYTES: usize = 4 * 1024;
 
 /// Where a runner writes output as it comes. Where nobody listens it goes nowhere.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +87,7 @@ pub struct OutputSink(Option<Arc<Buffer>>);
 struct Buffer {
     pending: Mutex<String>,
     arrived: Notify,
+    crowded: Notify,
     drained: Notify,
 }
 
@@ -109,6 +112,17 @@ impl OutputSink {
             drained.await;
         }
         buffer.arrived.notify_one();
+        if buffer.pending.lock().unwrap_or_else(PoisonError::into_inner).len() >= CROWDED_BYTES {
+            buffer.crowded.notify_one();
+        }
+    }
+
+    /// Resolves when so much waits that it should be taken soon.
+    pub(crate) async fn crowded(&self) {
+        match &self.0 {
+            Some(buffer) => buffer.crowded.notified().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Resolves when there is output to take.

@@ -38,9 +38,13 @@ use tracing::Instrument as _;
 use crate::admit::{Admitted, Decision, Question, Refusal, Refused, Step, Verdict};
 use crate::call::Call;
 use crate::engine::Engine;
+use crate::read::sees;
 use crate::record::{Ended, Prepared, Written};
-use crate::reserve::ParallelPlace;
+use crate::reserve::ParallelPlaces;
 use crate::runner::OutputSink;
+
+/// Places that a caller may choose in a run.
+const SEQ_MAX: u32 = 1_000_000;
 
 /// What was asked, by whom, as whom, and where: step 1.
 struct Asked {
@@ -57,7 +61,7 @@ struct Asked {
 /// A call that may run, with its place among the tenant's parallel ones.
 struct Permitted {
     prepared: Prepared,
-    place: ParallelPlace,
+    place: ParallelPlaces,
     /// Among all calls of this replica.
     at_once: OwnedSemaphorePermit,
 }
@@ -197,12 +201,15 @@ impl Engine {
             let known = self.store.step(caller.tenant, run.id, step).await?;
             known.ok_or_else(|| Fault::not_found("step", step).at("/step_id"))?;
         }
+        if request.seq.is_some_and(|seq| seq > SEQ_MAX) {
+            return Err(Fault::invalid("`seq` is too large", format!("a run has places 0 to {SEQ_MAX}")).at("/seq"));
+        }
         if request.seq.is_some() && run.is_none() {
             return Err(Fault::invalid("`seq` without `run_id`", "a place is one in a run; name it").at("/seq"));
         }
         let agent = self.acting_agent(caller, registry, request.agent_id.as_deref(), run.as_ref()).await?;
         let key = request.request_id.clone().map(|request_id| RequestKey {
-            principal: caller.principal,
+            who: asking(caller),
             request_id,
             body: body_digest(&request),
         });
@@ -249,15 +256,15 @@ impl Engine {
 
     /// Steps 2 to 6, and the record of what ends there.
     async fn admit(&self, mut asked: Asked) -> Result<Admission, Fault> {
-        let at_once = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            let told = "this server runs as many calls as it can";
-            Fault::new(FaultKind::Unavailable, told, "try again in a moment; nothing was recorded")
-        })?;
         if (asked.key.is_some() || asked.request.seq.is_some())
             && let Some(envelope) = Box::pin(self.answered_before(&asked)).await?
         {
             return Ok(Admission::Answered(Box::new(envelope)));
         }
+        let at_once = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let told = "this server runs as many calls as it can";
+            Fault::new(FaultKind::Unavailable, told, "try again in a moment; nothing was recorded")
+        })?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(asked.caller.tenant)?;
         let now = self.clock.now();
@@ -281,13 +288,18 @@ impl Engine {
         let most = question.most_calls();
         let Admitted { tool, input, decision } = match answer {
             Ok(admitted) => admitted,
-            Err(Refusal::NotFound(fault)) => return Box::pin(self.unknown_tool(&asked, seq, fault)).await,
+            Err(Refusal::NotFound(fault, input)) => {
+                return Box::pin(self.unknown_tool(&asked, seq, fault, input)).await;
+            }
             Err(Refusal::Refused(refused)) => return Box::pin(self.refuse(asked, *refused, seq)).await,
         };
         let refused = |step, decision: Decision, tool, input, error| {
             let decision = Decision { verdict: Verdict::Deny, refused_at: Some(step), ..decision };
             Refused { tool, input, decision, error }
         };
+        if let Some(error) = question.past_its_time(asked.run.as_ref(), now) {
+            return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
+        }
         if counted > most {
             let error = too_many_calls(most);
             return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
@@ -305,9 +317,9 @@ impl Engine {
             None => Ok(Vec::new()),
         };
         let reserved = match holds {
-            Ok(holds) => match self.take_place(caller.tenant, registry.tenant.limits.max_parallel) {
+            Ok(holds) => match self.take_places(&question.parallel_limits(run)) {
                 Ok(place) => self
-                    .take_rates(&question.quotas(&tool), now)
+                    .take_rates(&question.quotas(&tool, run), now)
                     .instrument(step("reserve"))
                     .await
                     .map(|()| (holds, place)),
@@ -385,6 +397,7 @@ impl Engine {
             metadata: metadata.map(|members| Value::Object(members).to_string()),
             labels,
             request: key,
+            output_bytes_max: run.as_ref().and_then(|run| run.limits.max_output_bytes),
             root_run: run.map(|run| run.root_run_id),
             holds: Vec::new(),
             estimate: None,
@@ -408,7 +421,13 @@ impl Engine {
     }
 
     /// Outside a run an unknown name is answered without a record. In a run it is an answer that the model reads.
-    async fn unknown_tool(&self, asked: &Asked, seq: u32, fault: Fault) -> Result<Admission, Fault> {
+    async fn unknown_tool(
+        &self,
+        asked: &Asked,
+        seq: u32,
+        fault: Fault,
+        input: Value,
+    ) -> Result<Admission, Fault> {
         let Some(run) = &asked.run else { return Err(fault) };
         let now = self.clock.now();
         let error = ToolError::because(ErrorCode::PolicyDenied, "not_found", fault.told());
@@ -430,10 +449,10 @@ impl Engine {
             id: CallId::new(&self.clock, &self.rng),
             status: Status::Failed,
             run_id: run.id,
-            call_id: run_key.call_id(&asked.request.tool, "null", seq),
+            call_id: run_key.call_id(&asked.request.tool, &json::canonical(&input), seq),
             name: asked.request.tool.clone(),
             version: String::new(),
-            input: Value::Object(Map::new()),
+            input,
             output: None,
             error: Some(error),
             t_start: now,
@@ -508,6 +527,8 @@ impl Engine {
         let tenant = asked.caller.tenant;
         let record = self.store.call(tenant, call).await?.ok_or_else(|| Fault::not_found("call", call))?;
         let mut input = asked.request.input.clone();
+        let sight = self.sight(&asked.caller).await?;
+        let readable = sees(&sight, &asked.caller, &record);
         let snapshot = self.registry.snapshot();
         let today = self.clock.now().day();
         let resolved = snapshot.tenant(tenant)?.resolve(&asked.tool, &today);
@@ -515,9 +536,9 @@ impl Engine {
             let _ = toolgate_registry::schema::fill_defaults(&tool.definition.input_schema, &mut input);
             tool.tool.id == record.tool
         });
-        if !same_tool || record.input.as_ref() != Some(&input) {
+        if !readable || !same_tool || record.input.as_ref() != Some(&input) {
             return Err(Fault::conflict(
-                format!("place {seq} of the run has another call, {}", record.call_id),
+                format!("place {seq} of the run has another call"),
                 "leave `seq` out to take the next place",
             )
             .at("/seq"));
@@ -633,7 +654,15 @@ fn holds_zero(value: &Value) -> bool {
     }
 }
 
-/// What makes two requests the same: everything but how long their callers wait.
+/// Whose a `request_id` is: a key made for an agent shares none with its owner.
+pub(crate) fn asking(caller: &Caller) -> String {
+    match caller.agent {
+        Some(agent) => format!("{} agent:{agent}", caller.principal),
+        None => caller.principal.to_string(),
+    }
+}
+
+/// What makes two requests the same: everything but how long their callers wait, and how long the tool may take.
 fn body_digest(request: &CallRequest) -> Digest {
     let same = CallRequest { request_id: None, wait: None, timeout_ms: None, ..request.clone() };
     json::digest(&serde_json::to_value(&same).unwrap_or_default())

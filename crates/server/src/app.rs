@@ -95,7 +95,7 @@ impl App {
             store: store.clone(),
             registry: Arc::clone(&registry),
             keyring,
-            runners: runners.with("external", Arc::new(External::new(store.clone(), clock.clone()))),
+            runners: runners.with("external", Arc::new(External)),
             shared: Shared::open(config.redis_url()).await?,
             metrics: Arc::clone(&exposition.calls),
             clock: clock.clone(),

@@ -212,15 +212,15 @@ impl Change {
 
     /// The caller's key for this call. An expired one makes room; a taken one breaks the rule `request_ids_pkey`.
     pub fn remember_request(&mut self, request: &RequestKey, call: CallId, now: Timestamp) -> &mut Self {
-        let RequestKey { principal, request_id, body } = request;
+        let RequestKey { who, request_id, body } = request;
         self.then(
             "DELETE FROM request_ids WHERE tenant_id = $1 AND principal = $2 AND request_id = $3 AND expires_at <= $4",
-            [principal.to_string().into(), request_id.into(), now.into()],
+            [who.into(), request_id.into(), now.into()],
         );
         self.then(
             "INSERT INTO request_ids (tenant_id, principal, request_id, body_digest, call_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
             [
-                principal.to_string().into(),
+                who.into(),
                 request_id.into(),
                 (*body).into(),
                 call.into(),
@@ -242,7 +242,8 @@ const REQUEST_ID_S: i64 = 24 * 60 * 60;
 /// A caller's idempotency key with the digest of what was asked under it.
 #[derive(Clone, Debug)]
 pub struct RequestKey {
-    pub principal: Principal,
+    /// The principal, and the agent whose key it was.
+    pub who: String,
     pub request_id: String,
     pub body: Digest,
 }

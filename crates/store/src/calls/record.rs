@@ -137,7 +137,7 @@ impl Store {
     ) -> Result<Option<(CallId, Digest)>, Error> {
         let sql = "SELECT call_id, body_digest FROM request_ids
             WHERE tenant_id = $1 AND principal = $2 AND request_id = $3 AND expires_at > $4";
-        let parameters = vec![request.principal.to_string().into(), (&request.request_id).into(), now.into()];
+        let parameters = vec![(&request.who).into(), (&request.request_id).into(), now.into()];
         let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
         rows.first().map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
     }
