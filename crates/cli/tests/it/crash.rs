@@ -235,8 +235,8 @@ fn logged(home: &Home) -> (TenantId, BTreeMap<String, Logged>) {
         let action = entry["action"].as_str().unwrap();
         let Some(id) = entry["details"]["call"].as_str().filter(|_| action.starts_with("call.")) else { continue };
         let call = calls.entry(id.to_owned()).or_default();
-        call.tool = entry["details"]["tool"].as_str().unwrap().to_owned();
-        call.run = entry["details"]["run"].as_str().unwrap().to_owned();
+        text(&entry["details"]["tool"]).clone_into(&mut call.tool);
+        text(&entry["details"]["run"]).clone_into(&mut call.run);
         match action {
             "call.intent" => call.intents += 1,
             "call.settled" => call.settled += 1,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HOST};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use toolgate_store::MIGRATIONS;

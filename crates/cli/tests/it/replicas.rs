@@ -24,7 +24,7 @@ impl Replicas {
     async fn start(redis: Option<&str>) -> Option<Self> {
         let database = Database::postgres(MIGRATIONS).await?;
         let mut homes = [Home::new(), Home::new()];
-        let digits: String = Rng::System.bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = data_encoding::HEXLOWER.encode(&Rng::System.bytes::<32>());
         let key = homes[0].write("master.key", &digits);
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         for home in &mut homes {
