@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Mode, Permission, RunId, Status, TenantId, ToolError,
+    Amount, CallId, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Mode, Permission, RunId, Status, TenantId, ToolError,
     ToolResult, json as strict,
 };
 use toolgate_ledger::Salt;
@@ -77,16 +77,21 @@ impl Engine {
                 "there is nothing to cancel",
             ));
         }
-        let by = caller.principal.to_string();
-        let mut change = Change::new(tenant);
-        change.request_cancel(id, &by, self.clock.now());
+        self.ask_to_stop(caller, id).await?;
+        self.cancel_waiting(tenant, &record, &caller.principal.to_string()).await?;
+        let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
+        self.when_ended(tenant, id, patience).await
+    }
+
+    /// Tells whoever runs a call that it is not wanted any more.
+    pub(crate) async fn ask_to_stop(&self, caller: &Caller, id: CallId) -> Result<(), Fault> {
+        let mut change = Change::new(caller.tenant);
+        change.request_cancel(id, &caller.principal.to_string(), self.clock.now());
         self.store.commit(change).await?;
         if let Some(running) = self.running().get(&id) {
             running.cancel();
         }
-        self.cancel_waiting(tenant, &record, &by).await?;
-        let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
-        self.when_ended(tenant, id, patience).await
+        Ok(())
     }
 
     /// A call that waits for a worker has not begun: it is simply taken back.

@@ -33,7 +33,7 @@ const QUICK: Duration = Duration::from_millis(50);
 /// Output as it comes is written this often, or sooner when much of it waits.
 const PART_EVERY: Duration = Duration::from_millis(250);
 /// How long a runner with effects may take to stop by itself once it was asked to.
-const STOPPING_S: u64 = 5;
+pub(crate) const STOPPING_S: u64 = 4;
 const ATTEMPTS_MAX: u32 = 3;
 const BACKOFF_MS: u64 = 200;
 const BACKOFF_MS_MAX: u64 = 5_000;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::caller::Credential;
+use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
 use toolgate_contracts::{
     CallRequest, Caller, ErrorCode, Fault, Permission, Permissions, Status, TenantId, ToolError, json as strict,
 };
@@ -19,6 +20,9 @@ use crate::record::Ended;
 
 /// How long a replica is believed to live after it last said so.
 const REPLICA_TTL: Duration = Duration::from_secs(15);
+const LIVE_EVERY: Duration = Duration::from_secs(3);
+const PROBES_AT_START: Duration = Duration::from_secs(5);
+const PROBE_WAIT_MAX: Duration = Duration::from_mins(10);
 const TICK: Duration = Duration::from_secs(1);
 /// A call of our own that is written `running` and that nobody here runs was lost: its end could not be written.
 const OWN_LOST_S: i64 = 30;
@@ -34,7 +38,27 @@ impl Engine {
             self.store.end_replicas().await?;
         }
         self.live().await?;
-        Box::pin(self.recover()).await
+        let lost = Box::pin(self.recover()).await?;
+        // What happened is asked at once where whoever ran it is gone for certain. A slow probe holds nobody up.
+        if alone {
+            let _ = tokio::time::timeout(PROBES_AT_START, self.probe_all(lost)).await;
+        }
+        Ok(())
+    }
+
+    /// Keeps saying that this replica lives, by itself, as long as the engine is there: whatever else takes its time,
+    /// nobody shall take its calls for lost.
+    pub fn keep_living(&self) {
+        let engine = std::sync::Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LIVE_EVERY).await;
+                let Some(engine) = engine.upgrade().map(Self) else { return };
+                if let Err(fault) = engine.live().await {
+                    tracing::warn!("this replica cannot say that it lives: {}", fault.logged().unwrap_or(fault.told()));
+                }
+            }
+        });
     }
 
     async fn live(&self) -> Result<(), Fault> {
@@ -53,11 +77,18 @@ impl Engine {
             }
             round = round.wrapping_add(1);
             let done = async {
-                self.live().await?;
                 self.stop_cancelled().await?;
                 self.expire_work().await?;
                 if round.is_multiple_of(RECOVER_EVERY) {
-                    Box::pin(self.recover()).await?;
+                    let lost = Box::pin(self.recover()).await?;
+                    if !lost.is_empty() {
+                        let engine = self.clone();
+                        tokio::spawn(async move {
+                            // A replica that was only silent may still be at it: its tools' time runs out first.
+                            tokio::time::sleep(lost.iter().map(|(_, _, wait)| *wait).max().unwrap_or_default()).await;
+                            engine.probe_all(lost).await;
+                        });
+                    }
                 }
                 if round.is_multiple_of(CLEAR_EVERY) {
                     self.clear_expired().await?;
@@ -85,7 +116,8 @@ impl Engine {
         for call in &left {
             call.cancel();
         }
-        let until = tokio::time::Instant::now() + Duration::from_secs(1);
+        // A runner with effects was promised a moment to say how far it came.
+        let until = tokio::time::Instant::now() + Duration::from_secs(crate::execute::STOPPING_S);
         while !self.running().is_empty() && tokio::time::Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -106,7 +138,8 @@ impl Engine {
 
     /// Ends the calls of replicas that are gone: those without effects failed, of the others nobody knows, unless the
     /// tool has a probe that finds out.
-    async fn recover(&self) -> Result<(), Fault> {
+    async fn recover(&self) -> Result<Vec<(TenantId, CallRecord, Duration)>, Fault> {
+        let mut lost = Vec::new();
         let now = self.clock.now();
         let settled = now.plus_seconds(-OWN_LOST_S);
         for interrupted in self.store.interrupted_calls(now, &self.replica, settled).await? {
@@ -123,13 +156,30 @@ impl Engine {
                 Err(Error::Unmet(_)) => continue,
                 Err(error) => return Err(error.into()),
             }
-            if !record.effect_free
-                && let Err(fault) = self.probe(interrupted.tenant, &record).await
-            {
+            if !record.effect_free {
+                let wait = self.time_left(interrupted.tenant, &record);
+                lost.push((interrupted.tenant, record, wait));
+            }
+        }
+        Ok(lost)
+    }
+
+    /// How long whoever ran it may still be at it.
+    fn time_left(&self, tenant: TenantId, record: &CallRecord) -> Duration {
+        let snapshot = self.registry.snapshot();
+        let tool = snapshot.tenant(tenant).ok().and_then(|registry| registry.tool_by_id(record.tool));
+        let timeout_ms = tool.and_then(|tool| tool.tool.newest()).and_then(|version| version.definition.timeout_ms);
+        let ends = record.created_at.millis() + i64::try_from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)).unwrap_or(i64::MAX);
+        let left = ends.saturating_sub(self.clock.now().millis());
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).saturating_add(REPLICA_TTL).min(PROBE_WAIT_MAX)
+    }
+
+    async fn probe_all(&self, lost: Vec<(TenantId, CallRecord, Duration)>) {
+        for (tenant, record, _) in lost {
+            if let Err(fault) = self.probe(tenant, &record).await {
                 tracing::warn!(call = %record.id, "cannot probe what happened: {}", fault.told());
             }
         }
-        Ok(())
     }
 
     /// Asks the tool's `verify` tool whether it happened, and settles the call by its answer.

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use toolgate_contracts::agent::MAX_DEPTH_DEFAULT;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
-use toolgate_contracts::{CallId, Caller, Fault, Limits, Page, Permission, RunId, StepId, Timestamp};
+use toolgate_contracts::{CallId, Caller, Fault, Limits, Page, Permission, RunId, Status, StepId, Timestamp};
+use toolgate_registry::toolset::View;
 use toolgate_store::Change;
 use toolgate_store::calls::{CallFilter, CallSummary, Sight};
 use toolgate_store::events::Place;
@@ -67,6 +69,7 @@ impl Engine {
         if parent.as_ref().is_some_and(|parent| parent.state.is_final()) {
             return Err(Fault::conflict("the parent run has ended", "open a run without it").at("/parent_run_id"));
         }
+        self.check_depth(caller, parent.as_ref(), &limits).await?;
         let agent =
             self.acting_agent(caller, registry, agent.as_deref(), None).await.map_err(|fault| fault.at("/agent"))?;
         let now = self.clock.now();
@@ -85,7 +88,7 @@ impl Engine {
             title,
             state: RunState::Running,
             reason: None,
-            limits: canonical_limits(registry, limits, now)?,
+            limits: canonical_limits(registry, caller, agent, limits, now)?,
             labels: joined,
             calls_counted: 0,
             created_at: now,
@@ -110,6 +113,25 @@ impl Engine {
         self.store.commit(change).await?;
         self.signal(caller.tenant, id, None);
         Ok(run)
+    }
+
+    /// Runs under runs, as deep as the strictest of them says.
+    async fn check_depth(&self, caller: &Caller, parent: Option<&Run>, limits: &Limits) -> Result<(), Fault> {
+        let mut most = limits.max_depth.unwrap_or(MAX_DEPTH_DEFAULT);
+        let (mut above, mut depth) = (parent.cloned(), 0);
+        while let Some(run) = above {
+            depth += 1;
+            most = most.min(run.limits.max_depth.unwrap_or(MAX_DEPTH_DEFAULT));
+            if depth > most {
+                let told = format!("runs may stand {most} deep under each other");
+                return Err(Fault::conflict(told, "raise `max_depth`, or open the run under the root").at("/parent_run_id"));
+            }
+            above = match run.parent_run_id {
+                Some(id) => self.store.run(caller.tenant, id).await?,
+                None => None,
+            };
+        }
+        Ok(())
     }
 
     /// A run that the caller opened, or whose agent they manage; another looks like none.
@@ -170,7 +192,11 @@ impl Engine {
         let runs = if root { self.store.runs_under(tenant, run.id, SHOWN_RUNS_MAX).await? } else { Vec::new() };
         let mut steps = Vec::new();
         for id in std::iter::once(run.id).chain(runs.iter().map(|run| run.id).filter(|id| *id != run.id)) {
-            for step in self.store.steps(tenant, id, SHOWN_STEPS_MAX).await? {
+            let left = SHOWN_STEPS_MAX.saturating_sub(u32::try_from(steps.len()).unwrap_or(u32::MAX));
+            if left == 0 {
+                break;
+            }
+            for step in self.store.steps(tenant, id, left).await? {
                 steps.push(StepView { agent_name: name_of(step.agent_id), step });
             }
         }
@@ -191,11 +217,11 @@ impl Engine {
             return Err(unknown());
         }
         let state = match call.status {
-            toolgate_contracts::Status::Completed => RunState::Completed,
-            toolgate_contracts::Status::Failed | toolgate_contracts::Status::Rejected => RunState::Failed,
-            toolgate_contracts::Status::Cancelled => RunState::Cancelled,
+            Status::Completed => RunState::Completed,
+            Status::Failed | Status::Rejected => RunState::Failed,
+            Status::Cancelled => RunState::Cancelled,
             // Somebody has to decide, or to find out.
-            toolgate_contracts::Status::Pending | toolgate_contracts::Status::OutcomeUnknown => RunState::WaitingHuman,
+            Status::Pending | Status::OutcomeUnknown => RunState::WaitingHuman,
             _ => RunState::Running,
         };
         let details = self.details(caller.tenant, call.clone()).await?;
@@ -301,6 +327,13 @@ impl Engine {
         change.move_run(run.id, state, reason, now, ended).append_events(run.id, Place::Counted, None, &[event], now);
         self.store.commit(change).await?;
         self.signal(caller.tenant, run.id, None);
+        if state == RunState::Cancelled {
+            let open = CallFilter { run: Some(run.id), status: Some(Status::Running), ..CallFilter::default() };
+            for call in self.list_calls(caller, &open, None, SHOWN_CALLS_MAX).await?.items {
+                // One that ended meanwhile needs no cancelling.
+                let _ = self.ask_to_stop(caller, call.id).await;
+            }
+        }
         self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
     }
 }
@@ -322,6 +355,8 @@ fn run_event(caller: &Caller, event_type: EventType, data: Map<String, Value>, a
 /// Names of a run's own allow-list must exist, as those of an agent must: a misspelt one would allow nothing.
 fn canonical_limits(
     registry: &toolgate_registry::snapshot::TenantRegistry,
+    caller: &Caller,
+    agent: Option<toolgate_contracts::AgentId>,
     mut limits: Limits,
     now: Timestamp,
 ) -> Result<Limits, Fault> {
@@ -332,8 +367,11 @@ fn canonical_limits(
             name.parse().map_err(|why: toolgate_contracts::name::RefError| {
                 Fault::invalid(why.to_string(), "name tools as `name` or `name@version`").at(&at)
             })?;
-        let tool =
-            registry.resolve(&reference, &now.day()).ok_or_else(|| Fault::not_found("tool", &reference).at(&at))?;
+        let today = now.day();
+        let agent = agent.and_then(|id| registry.agents.get(&id));
+        let view = View { agent, ..View::of(registry, caller, &today)? };
+        let unknown = || Fault::not_found("tool", &reference).at(&at);
+        let tool = registry.resolve(&reference, &today).filter(|tool| view.sees(tool)).ok_or_else(unknown)?;
         *name = match &reference.version {
             Some(version) => format!("{}@{version}", tool.tool.name),
             None => tool.tool.name.to_string(),

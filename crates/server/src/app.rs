@@ -21,8 +21,8 @@ use crate::exposition::Exposition;
 
 pub const FIRST_TENANT: &str = "default";
 pub const FIRST_USER: &str = "admin";
-/// How long calls that run may take to end when the server stops; those with effects are never cut off unseen.
-const DRAIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long calls that run may take to end when the program does.
+pub const DRAIN: std::time::Duration = std::time::Duration::from_secs(4);
 /// Definitions judged at once, of which each may keep a core busy; more wait for their turn.
 const JUDGED_AT_ONCE_MAX: usize = 2;
 
@@ -105,6 +105,7 @@ impl App {
         });
         // An SQLite file is ours alone while we hold the folder, so whoever ran calls before is gone.
         engine.start(store.kind() == Kind::Sqlite).await?;
+        engine.keep_living();
         Ok(Self(Arc::new(Inner {
             config,
             store,

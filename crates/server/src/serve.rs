@@ -27,8 +27,6 @@ use crate::proxies::{self, ReachedBy};
 use crate::tls::{self, Tls};
 use crate::{LocalCaller, pages, telemetry};
 
-/// How long calls that run may take to end when the server stops.
-const DRAIN: Duration = Duration::from_secs(4);
 /// How soon a change made by another replica is seen here.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
@@ -164,7 +162,7 @@ pub async fn serve(
         () = certificates => {}
     }
     refresher.abort();
-    app.engine.drain(DRAIN).await;
+    app.engine.drain(crate::app::DRAIN).await;
     background.end().await;
     app.close().await;
     Ok(())

@@ -15,7 +15,17 @@ const FINISHED: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled
 
 impl Change {
     /// Deletes at most one batch of finished calls that began before `moment`.
-    pub fn forget_calls_before(&mut self, moment: Timestamp) -> &mut Self {
+    pub fn forget_calls_before(&mut self, moment: Timestamp, now: Timestamp) -> &mut Self {
+        self.then(
+            "DELETE FROM event_parts WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls WHERE tenant_id = $1 AND id < $2
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
+            [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into()],
+        );
+        self.then(
+            "UPDATE blobs SET expires_at = $4 WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls WHERE tenant_id = $1 AND id < $2
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
+            [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into(), now.into()],
+        );
         self.then(
             "DELETE FROM calls WHERE tenant_id = $1 AND id IN (SELECT id FROM calls WHERE tenant_id = $1 AND id < $2
                 AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
@@ -33,25 +43,28 @@ impl Change {
         self.then("UPDATE sign_in_links SET used_at = $2 WHERE tenant_id = $1 AND used_at IS NULL", [at.into()])
     }
 
-    /// Removes what a person sent and got, of at most one batch of calls. Rows, decisions and the log stay; salts go, so
+    /// Removes what a person sent and got, of at most one batch of calls that have ended. Rows, decisions and the log stay; salts go, so
     /// nothing can be guessed back. Files expire at once and are removed by whoever clears expired ones.
     pub fn erase_payloads_of(&mut self, person: Principal, now: Timestamp) -> &mut Self {
         let person = || Value::from(person.to_string());
         self.then(
             "DELETE FROM event_parts WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls
-                WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL ORDER BY id LIMIT $3)",
+                WHERE tenant_id = $1 AND principal = $2 AND (input IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL)
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
             [person(), RETENTION_BATCH_ROWS.into()],
         );
         self.then(
             "UPDATE blobs SET expires_at = $4 WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls
-                WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL ORDER BY id LIMIT $3)",
+                WHERE tenant_id = $1 AND principal = $2 AND (input IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL)
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
             [person(), RETENTION_BATCH_ROWS.into(), now.into()],
         );
         self.then(
             "UPDATE calls SET input = NULL, proposed_input = NULL, output = NULL, error = NULL, metadata = NULL, attachments = NULL,
                 salt = NULL
              WHERE tenant_id = $1 AND id IN (SELECT id FROM calls
-                WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL ORDER BY id LIMIT $3)",
+                WHERE tenant_id = $1 AND principal = $2 AND (input IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL)
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
             [person(), RETENTION_BATCH_ROWS.into()],
         )
     }
@@ -69,8 +82,17 @@ impl Store {
     }
 
     pub async fn count_calls_of(&self, tenant: TenantId, person: Principal) -> Result<i64, Error> {
-        let sql = "SELECT count(*) FROM calls WHERE tenant_id = $1 AND principal = $2 AND input IS NOT NULL";
-        self.count(tenant, sql, person.to_string().into()).await
+        let sql = format!(
+            "SELECT count(*) FROM calls WHERE tenant_id = $1 AND principal = $2
+                AND (input IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL) AND {FINISHED}"
+        );
+        self.count(tenant, &sql, person.to_string().into()).await
+    }
+
+    /// Calls of a person that have not ended, of which nothing can be erased yet.
+    pub async fn count_open_calls_of(&self, tenant: TenantId, person: Principal) -> Result<i64, Error> {
+        let sql = format!("SELECT count(*) FROM calls WHERE tenant_id = $1 AND principal = $2 AND NOT ({FINISHED})");
+        self.count(tenant, &sql, person.to_string().into()).await
     }
 
     async fn count(&self, tenant: TenantId, sql: &str, parameter: Value) -> Result<i64, Error> {

@@ -9,13 +9,16 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use toolgate_contracts::call::WAIT_S_MAX;
 use toolgate_contracts::caller::Credential;
+use toolgate_contracts::json::CALL_BYTES_MAX;
 use toolgate_contracts::{
-    BlobId, CallRequest, Caller, Envelope, ErrorCode, Fault, Page, RunId, Source, Status, Timestamp,
+    BlobId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Page, Permission, RunId, Source, Status, Timestamp,
 };
 use toolgate_engine::control::{Report, Settlement};
 use toolgate_engine::preflight::Preflight;
 use toolgate_engine::read::CallDetails;
 use toolgate_ledger::Receipt;
+use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_registry::toolset::View;
 use toolgate_store::calls::{CallFilter, CallSummary};
 use utoipa::IntoParams;
 
@@ -80,6 +83,7 @@ pub async fn submit(
     Body(body): Body<Value>,
 ) -> Result<Response, Problem> {
     let source = source_of(&caller, &headers);
+    check_size(&body, &headers)?;
     if body.get("calls").is_none() {
         let request = toolgate_contracts::json::decode(body).map_err(Fault::from)?;
         let envelope = app.engine.submit(&caller, source, request).await?;
@@ -95,6 +99,22 @@ pub async fn submit(
         })
         .collect();
     Ok(Json(json!({"calls": answers})).into_response())
+}
+
+/// A body may be as large as a definition's; one call may not.
+fn check_size(body: &Value, headers: &HeaderMap) -> Result<(), Fault> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length <= CALL_BYTES_MAX) {
+        return Ok(());
+    }
+    let alone = std::slice::from_ref(body);
+    let calls = body.get("calls").and_then(Value::as_array).map_or(alone, Vec::as_slice);
+    let largest = calls.iter().map(|call| call.to_string().len()).max().unwrap_or(0);
+    if largest <= CALL_BYTES_MAX {
+        return Ok(());
+    }
+    let told = format!("a call of {largest} bytes");
+    Err(Fault::new(FaultKind::TooLarge, told, format!("keep each call under {CALL_BYTES_MAX} bytes")))
 }
 
 #[derive(Deserialize, Default, IntoParams)]
@@ -137,10 +157,16 @@ async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<Call
     let tool = match &query.tool {
         None => None,
         Some(text) => {
-            let by_id = text.parse().ok().and_then(|id| registry.tool_by_id(id)).map(|tool| tool.tool.id);
+            // What the caller does not have looks like what is not there; who sees all calls sees their tools.
+            let view = View::of(registry, caller, &today)?;
+            let all = caller.agent.is_none() && caller.may(&Permission::CALLS_READ_ALL);
+            let known = |tool: &ResolvedTool| all || view.sees(tool);
+            let by_id = text.parse().ok().and_then(|id| registry.tool_by_id(id));
+            let by_id = by_id.and_then(|tool| Some(tool.at(tool.tool.current()?, None)));
+            let by_id = by_id.filter(known).map(|tool| tool.tool.id);
             let by_name = || {
                 let reference = text.parse().ok()?;
-                registry.resolve(&reference, &today).map(|tool| tool.tool.id)
+                registry.resolve(&reference, &today).filter(known).map(|tool| tool.tool.id)
             };
             Some(by_id.or_else(by_name).ok_or_else(|| Fault::not_found("tool", text).at("/tool"))?)
         }

@@ -232,8 +232,8 @@ pub async fn erase_person(
     Path(name): Path<String>,
     Body(request): Body<EraseRequest>,
 ) -> Result<Json<Value>, Problem> {
-    let calls = app.erase_person(&caller, &name, request.apply).await?;
-    Ok(Json(json!({"user": name, "calls": calls, "applied": request.apply})))
+    let (calls, open) = app.erase_person(&caller, &name, request.apply).await?;
+    Ok(Json(json!({"user": name, "calls": calls, "open_calls": open, "applied": request.apply})))
 }
 
 /// Calls of an export that are in memory at once.

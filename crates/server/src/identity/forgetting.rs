@@ -9,7 +9,8 @@ use crate::app::App;
 
 impl App {
     /// Erases what a person sent and got; the trace says that it was done, and to how many calls.
-    pub async fn erase_person(&self, caller: &Caller, name: &str, apply: bool) -> Result<i64, Fault> {
+    /// Calls that have not ended are counted apart: they are erased by the next time.
+    pub async fn erase_person(&self, caller: &Caller, name: &str, apply: bool) -> Result<(i64, i64), Fault> {
         caller.require(&Permission::DATA_RETENTION)?;
         let user = self.store.user(caller.tenant, name).await?.ok_or_else(|| Fault::not_found("user", name))?;
         let person = Principal::User(user.id);
@@ -32,7 +33,7 @@ impl App {
                 self.store.commit(batch).await?;
             }
         }
-        Ok(count)
+        Ok((count, self.store.count_open_calls_of(caller.tenant, person).await?))
     }
 
     /// Who asks what is kept of a person: an administrator, or that person; that they asked is in the log.
@@ -63,8 +64,8 @@ impl App {
             count = 0;
             loop {
                 let mut batch = Change::new(caller.tenant);
-                batch.forget_calls_before(before);
-                let deleted = self.store.commit(batch).await?.changed.first().copied().unwrap_or(0);
+                batch.forget_calls_before(before, self.clock.now());
+                let deleted = self.store.commit(batch).await?.changed.last().copied().unwrap_or(0);
                 count += i64::try_from(deleted).unwrap_or(0);
                 if deleted == 0 {
                     break;
