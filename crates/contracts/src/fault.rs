@@ -230,6 +230,12 @@ impl Fault {
     pub fn not_found(what: &str, name: impl fmt::Display) -> Self {
         let name: String = name.to_string().chars().take(120).flat_map(char::escape_debug).collect();
         let remedy = match what {
+            "call" => "list what there is with `toolgate calls list`".to_owned(),
+            "kill switch" => "list what there is with `toolgate killswitch list`".to_owned(),
+            "step" => "see the run's steps with `toolgate run show RUN`".to_owned(),
+            "blob" => {
+                "see the call's attachments with `toolgate calls show CALL`; they are kept for thirty days".to_owned()
+            }
             "assignment" => "list what there is with `toolgate tool list --assignments`".to_owned(),
             "tool group" => "name a group that a tool declares, or one of the built-in ones".to_owned(),
             other => format!("list what there is with `toolgate {other} list`"),

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, CallId, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Mode, Permission, RunId, Status, TenantId, ToolError,
-    ToolResult, json as strict,
+    Amount, CallId, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Mode, Permission, RunId, Status, TenantId,
+    ToolError, ToolResult, json as strict,
 };
 use toolgate_ledger::Salt;
 use toolgate_store::budgets::Held;
@@ -132,6 +132,7 @@ impl Engine {
         }
         if let Some(output) = &mut output {
             strict::normalize(output).map_err(Fault::from)?;
+            self.check_settled_output(caller.tenant, &record, output)?;
         }
         let error = (status == Status::Failed).then(|| {
             ToolError::because(
@@ -154,6 +155,23 @@ impl Engine {
         };
         let late = Late { status, ended, action: "call.settled", actor: caller.principal.to_string() };
         self.settle_as(caller.tenant, &record, late).await
+    }
+
+    /// What a person says the tool gave must be something that the tool gives.
+    fn check_settled_output(&self, tenant: TenantId, record: &CallRecord, output: &Value) -> Result<(), Fault> {
+        let snapshot = self.registry.snapshot();
+        let version = record.tool_version.parse().map_err(Fault::internal)?;
+        let tool = snapshot.tenant(tenant)?.tool_by_id(record.tool);
+        let Some(version) = tool.and_then(|tool| tool.tool.version(&version)) else { return Ok(()) };
+        let violations = version.output_validator().and_then(Result::ok).map(|validator| validator.validate(output));
+        match violations.unwrap_or_default().first() {
+            Some(first) => Err(Fault::invalid(
+                format!("the output does not match the tool's schema: {}", first.message),
+                "correct it, or leave it out",
+            )
+            .at("/output")),
+            None => Ok(()),
+        }
     }
 
     pub(crate) async fn settle_as(&self, tenant: TenantId, record: &CallRecord, late: Late) -> Result<Envelope, Fault> {
@@ -264,7 +282,8 @@ impl Engine {
                     attachments.push(self.blobs.keep(tenant, record.id, &actor, attachment).await?);
                 }
                 // An output that does not match its schema does not undo what was done.
-                let done = shaped.error.as_ref().is_none_or(|error| error.reason() == "output_schema" && !record.effect_free);
+                let done =
+                    shaped.error.as_ref().is_none_or(|error| error.reason() == "output_schema" && !record.effect_free);
                 let status = if done { Status::Completed } else { Status::Failed };
                 let ended = Ended {
                     output: shaped.output,

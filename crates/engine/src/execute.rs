@@ -25,8 +25,8 @@ use crate::reserve::{Hold, hold_without_room};
 use crate::runner::{Done, NewAttachment, Outcome, Runner};
 use crate::shared::{Answer, CacheKey, CacheParts, Cached, Flight, KeptAttachment, Sharing};
 use toolgate_contracts::Envelope;
-use toolgate_vault::RedactorStream;
 use toolgate_store::{Change, Durability, Error};
+use toolgate_vault::RedactorStream;
 
 /// An effect-free call that ends within this and streams nothing costs one commit, at its end.
 const QUICK: Duration = Duration::from_millis(50);

@@ -7,12 +7,12 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contracts::{
-    CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, LeaseId, Mode, Permission, RunId, Runner as Kind,
-    Source, Status, TenantId, Timestamp, ToolError, ToolId, ToolName,
+    CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, LeaseId, Mode, Permission, RunId, Runner as Kind, Source,
+    Status, TenantId, Timestamp, ToolError, ToolId, ToolName,
 };
 use toolgate_store::Change;
-use toolgate_store::calls::CallRecord;
 use toolgate_store::Error;
+use toolgate_store::calls::CallRecord;
 use utoipa::ToSchema;
 
 use crate::control::Report;

@@ -34,7 +34,8 @@ pub struct Shaped {
 /// Makes a runner's result one that can be kept and shown.
 pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Option<u64>) -> Shaped {
     let Done { result, attachments, .. } = done;
-    let mut attachments: Vec<NewAttachment> = attachments.into_iter().map(|one| without_secrets(one, redactor)).collect();
+    let mut attachments: Vec<NewAttachment> =
+        attachments.into_iter().map(|one| without_secrets(one, redactor)).collect();
     let ToolResult { content, structured, is_error, app_data: _ } = result;
     if is_error {
         let text = joined(&content).or_else(|| structured.as_ref().map(Value::to_string));

@@ -169,7 +169,8 @@ impl Engine {
         let snapshot = self.registry.snapshot();
         let tool = snapshot.tenant(tenant).ok().and_then(|registry| registry.tool_by_id(record.tool));
         let timeout_ms = tool.and_then(|tool| tool.tool.newest()).and_then(|version| version.definition.timeout_ms);
-        let ends = record.created_at.millis() + i64::try_from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)).unwrap_or(i64::MAX);
+        let ends =
+            record.created_at.millis() + i64::try_from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)).unwrap_or(i64::MAX);
         let left = ends.saturating_sub(self.clock.now().millis());
         Duration::from_millis(u64::try_from(left).unwrap_or(0)).saturating_add(REPLICA_TTL).min(PROBE_WAIT_MAX)
     }

@@ -99,7 +99,8 @@ impl Question<'_> {
         let most = stated.into_iter().flatten().filter_map(|limits| limits.max_wall_s).min()?;
         let until = run.created_at.plus_seconds(i64::try_from(most).unwrap_or(i64::MAX));
         (now > until).then(|| {
-            let message = format!("this run may take {most} s and has taken longer; raise `max_wall_s` or open another run");
+            let message =
+                format!("this run may take {most} s and has taken longer; raise `max_wall_s` or open another run");
             ToolError::because(ErrorCode::Timeout, "wall", message).with("max_wall_s", most)
         })
     }
@@ -116,6 +117,7 @@ impl Question<'_> {
         &self,
         tool: &ResolvedTool,
         run: Option<RunId>,
+        above: &[Run],
         cost: Amount,
         now: Timestamp,
     ) -> Result<Vec<Hold>, ToolError> {
@@ -145,6 +147,9 @@ impl Question<'_> {
         if let (Some(run), Some(limits)) = (run, self.run) {
             hold(format!("run:{run}"), limits.max_budget, "the run's budget".to_owned());
         }
+        for run in above {
+            hold(format!("run:{}", run.id), run.limits.max_budget, "the budget of a run above".to_owned());
+        }
         for profile in self.profiles(tool) {
             let name = &profile.name;
             if let Some(max) = profile.max_cost_per_call.filter(|max| cost > *max) {
@@ -165,7 +170,10 @@ impl Question<'_> {
             );
             // A lone call is a run of one call.
             if let Some(max) = profile.max_cost_per_run.filter(|max| run.is_none() && cost > *max) {
-                let message = format!("a call of `{}` costs {cost}, more than the {max} that profile {name} allows per run", tool.name);
+                let message = format!(
+                    "a call of `{}` costs {cost}, more than the {max} that profile {name} allows per run",
+                    tool.name
+                );
                 return Err(ToolError::because(ErrorCode::PolicyDenied, "budget", message));
             }
             if let Some(run) = run {
@@ -208,7 +216,9 @@ impl Engine {
                 Crowd::Agent(_) => "agent",
                 Crowd::Run(_) => "run",
             };
-            let message = format!("{max} calls of this {whose} run already, which is its `max_parallel`; try again when one has ended");
+            let message = format!(
+                "{max} calls of this {whose} run already, which is its `max_parallel`; try again when one has ended"
+            );
             return Err(ToolError::because(ErrorCode::RateLimit, "rate", message).retry_after(1));
         }
         for (crowd, _) in limits {

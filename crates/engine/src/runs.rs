@@ -6,7 +6,7 @@ use toolgate_contracts::agent::MAX_DEPTH_DEFAULT;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
-use toolgate_contracts::{CallId, Caller, Fault, Limits, Page, Permission, RunId, Status, StepId, Timestamp};
+use toolgate_contracts::{CallId, Caller, Fault, Limits, Page, Permission, RunId, Status, StepId, TenantId, Timestamp};
 use toolgate_registry::toolset::View;
 use toolgate_store::Change;
 use toolgate_store::calls::{CallFilter, CallSummary, Sight};
@@ -21,6 +21,8 @@ const SHOWN_RUNS_MAX: u32 = 500;
 const SHOWN_STEPS_MAX: u32 = 500;
 const SHOWN_CALLS_MAX: u32 = 200;
 const TITLE_BYTES_MAX: usize = 300;
+/// Deeper than any `max_depth` that makes sense.
+const RUNS_ABOVE_MAX: usize = 100;
 
 /// What a caller asks of a new run.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
@@ -88,7 +90,7 @@ impl Engine {
             title,
             state: RunState::Running,
             reason: None,
-            limits: canonical_limits(registry, caller, agent, limits, now)?,
+            limits: within(canonical_limits(registry, caller, agent, limits, now)?, parent.as_ref()),
             labels: joined,
             calls_counted: 0,
             created_at: now,
@@ -115,6 +117,18 @@ impl Engine {
         Ok(run)
     }
 
+    /// The runs above a run, nearest first.
+    pub(crate) async fn runs_above(&self, tenant: TenantId, run: &Run) -> Result<Vec<Run>, Fault> {
+        let mut above = Vec::new();
+        let mut next = run.parent_run_id;
+        while let Some(id) = next.filter(|_| above.len() < RUNS_ABOVE_MAX) {
+            let Some(run) = self.store.run(tenant, id).await? else { break };
+            next = run.parent_run_id;
+            above.push(run);
+        }
+        Ok(above)
+    }
+
     /// Runs under runs, as deep as the strictest of them says.
     async fn check_depth(&self, caller: &Caller, parent: Option<&Run>, limits: &Limits) -> Result<(), Fault> {
         let mut most = limits.max_depth.unwrap_or(MAX_DEPTH_DEFAULT);
@@ -124,7 +138,9 @@ impl Engine {
             most = most.min(run.limits.max_depth.unwrap_or(MAX_DEPTH_DEFAULT));
             if depth > most {
                 let told = format!("runs may stand {most} deep under each other");
-                return Err(Fault::conflict(told, "raise `max_depth`, or open the run under the root").at("/parent_run_id"));
+                return Err(
+                    Fault::conflict(told, "raise `max_depth`, or open the run under the root").at("/parent_run_id")
+                );
             }
             above = match run.parent_run_id {
                 Some(id) => self.store.run(caller.tenant, id).await?,
@@ -378,4 +394,22 @@ fn canonical_limits(
         };
     }
     Ok(limits)
+}
+
+/// A run under another is bound by what binds that one, and by its own. What is counted, calls and money, is counted in
+/// both while it runs.
+fn within(limits: Limits, parent: Option<&Run>) -> Limits {
+    let Some(above) = parent.map(|parent| &parent.limits) else { return limits };
+    let enabled_tools = match (limits.enabled_tools, &above.enabled_tools) {
+        (Some(own), Some(above)) => Some(own.into_iter().filter(|name| above.contains(name)).collect()),
+        (own, above) => own.or_else(|| above.clone()),
+    };
+    Limits {
+        enabled_tools,
+        side_effects: limits.side_effects.into_iter().chain(above.side_effects).min(),
+        max_wall_s: limits.max_wall_s.into_iter().chain(above.max_wall_s).min(),
+        max_output_bytes: limits.max_output_bytes.into_iter().chain(above.max_output_bytes).min(),
+        max_depth: limits.max_depth.into_iter().chain(above.max_depth).min(),
+        ..limits
+    }
 }

@@ -54,6 +54,8 @@ struct Asked {
     tool: ToolRef,
     agent: Option<AgentId>,
     run: Option<Run>,
+    /// The runs above it, whose limits bind it too.
+    above: Vec<Run>,
     key: Option<RequestKey>,
     wait: Duration,
 }
@@ -214,7 +216,11 @@ impl Engine {
             body: body_digest(&request),
         });
         let wait = Duration::from_secs(wait);
-        Ok(Asked { caller: caller.clone(), source, request, tool, agent, run, key, wait })
+        let above = match &run {
+            Some(run) if run.parent_run_id.is_some() => self.runs_above(caller.tenant, run).await?,
+            _ => Vec::new(),
+        };
+        Ok(Asked { caller: caller.clone(), source, request, tool, agent, run, above, key, wait })
     }
 
     /// Who the agent is comes from the credential; a request, or the run, may only name one that this caller manages.
@@ -284,7 +290,7 @@ impl Engine {
         };
         let input = std::mem::replace(&mut asked.request.input, Value::Null);
         let answer = question.answer(input);
-        let (seq, counted) = self.place_in_run(&asked).await?;
+        let (seq, counted, full) = self.place_in_run(&asked).await?;
         let most = question.most_calls();
         let Admitted { tool, input, decision } = match answer {
             Ok(admitted) => admitted,
@@ -300,7 +306,7 @@ impl Engine {
         if let Some(error) = question.past_its_time(asked.run.as_ref(), now) {
             return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
         }
-        if counted > most {
+        if let Some(most) = (counted > most).then_some(most).or(full) {
             let error = too_many_calls(most);
             return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
         }
@@ -313,7 +319,7 @@ impl Engine {
         let estimate = Question::estimate(&tool);
         let run = asked.run.as_ref().map(|run| run.id);
         let holds = match estimate.filter(|_| !dry) {
-            Some(cost) => question.holds(&tool, run, cost, now),
+            Some(cost) => question.holds(&tool, run, &asked.above, cost, now),
             None => Ok(Vec::new()),
         };
         let reserved = match holds {
@@ -350,7 +356,7 @@ impl Engine {
         decision: Decision,
         seq: u32,
     ) -> Result<Prepared, Fault> {
-        let Asked { caller, source, request, tool: _, agent, run, key, wait: _ } = asked;
+        let Asked { caller, source, request, tool: _, agent, run, above: _, key, wait: _ } = asked;
         let CallRequest { step_id, mode, timeout_ms, metadata, labels, .. } = request;
         let id = CallId::new(&self.clock, &self.rng);
         let run_id = run.as_ref().map_or(RunId::from(id), |run| run.id);
@@ -421,13 +427,7 @@ impl Engine {
     }
 
     /// Outside a run an unknown name is answered without a record. In a run it is an answer that the model reads.
-    async fn unknown_tool(
-        &self,
-        asked: &Asked,
-        seq: u32,
-        fault: Fault,
-        input: Value,
-    ) -> Result<Admission, Fault> {
+    async fn unknown_tool(&self, asked: &Asked, seq: u32, fault: Fault, input: Value) -> Result<Admission, Fault> {
         let Some(run) = &asked.run else { return Err(fault) };
         let now = self.clock.now();
         let error = ToolError::because(ErrorCode::PolicyDenied, "not_found", fault.told());
@@ -467,9 +467,10 @@ impl Engine {
         })))
     }
 
-    /// The call's place in its run, and how many calls the run then has. A lone call is the first and only one.
-    async fn place_in_run(&self, asked: &Asked) -> Result<(u32, u32), Fault> {
-        let Some(run) = &asked.run else { return Ok((0, 1)) };
+    /// The call's place in its run, how many calls the run then has, and the limit of a run above it that is passed. A
+    /// lone call is the first and only one.
+    async fn place_in_run(&self, asked: &Asked) -> Result<(u32, u32, Option<u32>), Fault> {
+        let Some(run) = &asked.run else { return Ok((0, 1, None)) };
         let now = self.clock.now();
         let ended =
             Fault::conflict(format!("the run {} has ended or is frozen", run.id), "open another run").at("/run_id");
@@ -478,13 +479,23 @@ impl Engine {
             Some(seq) => change.count_call_at(run.id, seq, now, ended),
             None => change.count_calls(run.id, 1, now, ended),
         };
+        for above in &asked.above {
+            let ended =
+                Fault::conflict(format!("the run {} above it has ended or is frozen", above.id), "open another run");
+            change.count_call_below(above.id, now, ended.at("/run_id"));
+        }
         let outcome = self.store.commit(change).await?;
-        let row = outcome
-            .returned
-            .first()
-            .and_then(|rows| rows.first())
-            .ok_or_else(|| Fault::internal("no place returned"))?;
-        Ok((row.get(0)?, row.get(1)?))
+        let returned = |index: usize| {
+            let row = outcome.returned.get(index).and_then(|rows| rows.first());
+            row.ok_or_else(|| Fault::internal("no place returned"))
+        };
+        let row = returned(0)?;
+        let mut full = None;
+        for (index, above) in asked.above.iter().enumerate() {
+            let counted: u32 = returned(index + 1)?.get(0)?;
+            full = full.or(above.limits.max_tool_calls.filter(|most| counted > *most));
+        }
+        Ok((row.get(0)?, row.get(1)?, full))
     }
 
     /// The same request, or the same place in a run, was answered before.

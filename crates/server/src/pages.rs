@@ -44,6 +44,8 @@ pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
 /// What the `type` of a problem points to.
 async fn error_page(Path(reason): Path<String>) -> Response {
     let page = match reason.as_str() {
+        "calls" => include_str!("../../../docs/errors/calls.md"),
+        "index" => include_str!("../../../docs/errors/index.md"),
         "conflict" => include_str!("../../../docs/errors/conflict.md"),
         "internal" => include_str!("../../../docs/errors/internal.md"),
         "invalid" => include_str!("../../../docs/errors/invalid.md"),

@@ -121,6 +121,17 @@ impl Change {
         )
     }
 
+    /// Counts a call of a run below this one; returned is the new count.
+    pub fn count_call_below(&mut self, run: RunId, now: Timestamp, refused: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, refused),
+            "UPDATE runs SET calls_counted = calls_counted + 1, updated_at = $3
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
+             RETURNING calls_counted",
+            [run.into(), now.into()],
+        )
+    }
+
     /// Moves a run that has not ended; `ended` tells whoever comes too late.
     pub fn move_run(
         &mut self,

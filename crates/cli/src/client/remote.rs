@@ -133,9 +133,15 @@ impl Remote {
         } else {
             causes.pop().unwrap_or_else(|| error.to_string())
         };
+        if error.is_connect() || error.is_builder() {
+            return Failure::unreachable(
+                format!("cannot reach {}: {why}", self.url),
+                "check that the server runs there and that the address is right; a certificate of one's own authority is named in SSL_CERT_FILE",
+            );
+        }
         Failure::unreachable(
-            format!("cannot reach {}: {why}", self.url),
-            "check that the server runs there and that the address is right",
+            format!("the answer of {} was lost: {why}", self.url),
+            "what was asked for may have happened: look first (`toolgate calls list`); a call with --request-id can be repeated safely",
         )
     }
 }

@@ -307,8 +307,7 @@ impl World {
         let salt = Salt::from_bytes(record.salt.clone().unwrap().try_into().unwrap());
         let error = record.error.as_ref().map(|error| serde_json::to_value(error).unwrap());
         for (what, payload) in [("input", &record.input), ("output", &record.output)] {
-            let made =
-                payload.as_ref().map(|value| salt.commit_named(what, &json::canonical(value)));
+            let made = payload.as_ref().map(|value| salt.commit_named(what, &json::canonical(value)));
             assert_eq!(details[what].as_str(), made.map(|made| made.to_string()).as_deref(), "{what}");
         }
         assert_eq!(details["error"].is_string(), error.is_some());

@@ -11,7 +11,8 @@ use toolgate_contracts::call::WAIT_S_MAX;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::json::CALL_BYTES_MAX;
 use toolgate_contracts::{
-    BlobId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Page, Permission, RunId, Source, Status, Timestamp,
+    BlobId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Page, Permission, RunId, Source, Status,
+    Timestamp,
 };
 use toolgate_engine::control::{Report, Settlement};
 use toolgate_engine::preflight::Preflight;
@@ -20,7 +21,7 @@ use toolgate_ledger::Receipt;
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_registry::toolset::View;
 use toolgate_store::calls::{CallFilter, CallSummary};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::audit::{ProofView, prove_call, receipt_of_call};
 use super::paging::page_limit;
@@ -29,10 +30,19 @@ use crate::app::App;
 use crate::extract::{Body, By, Query};
 use crate::problem::Problem;
 
-/// Several calls at once.
-#[derive(Deserialize)]
+/// One call, or several at once.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes the body, which is read as one or the other")]
+pub enum Submitted {
+    One(Box<CallRequest>),
+    Batch(Batch),
+}
+
+/// Several calls at once, 1 to 100.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Batch {
+pub struct Batch {
     calls: Vec<CallRequest>,
 }
 
@@ -75,7 +85,7 @@ impl IntoResponse for Answered {
 }
 
 /// Calls a tool, or with `calls` several in parallel.
-#[utoipa::path(post, path = "/api/v1/calls", tag = "calls", request_body = CallRequest, responses((status = 200, body = Envelope), (status = 202, body = Envelope), (status = 409)))]
+#[utoipa::path(post, path = "/api/v1/calls", tag = "calls", request_body = Submitted, responses((status = 200, body = Envelope, description = "The envelope; for a batch `{\"calls\": [envelope or problem, …]}` in the order asked"), (status = 202, body = Envelope), (status = 409)))]
 pub async fn submit(
     State(app): State<App>,
     By(caller): By,
