@@ -21,6 +21,9 @@ use connect::{Environment, Session};
 use failure::{Done, Exit, usage_problem};
 use output::{Format, Output};
 
+/// Threads for what waits for the disk or takes its time; more wait for their turn.
+const BLOCKING_THREADS_MAX: usize = 64;
+
 /// A server allocates on every thread at once, which the system's allocator is slow at.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -52,7 +55,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, said: Said, environment: Environment, output: Output) -> Done {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build();
     let runtime = runtime.map_err(|error| {
         failure::Failure::failed(format!("cannot start: {error}"), "check the limits on threads and files")
     })?;

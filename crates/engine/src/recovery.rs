@@ -41,7 +41,7 @@ impl Engine {
         let lost = Box::pin(self.recover()).await?;
         // What happened is asked at once where whoever ran it is gone for certain. A slow probe holds nobody up.
         if alone {
-            let _ = tokio::time::timeout(PROBES_AT_START, self.probe_all(lost)).await;
+            let _ = tokio::time::timeout(PROBES_AT_START, Box::pin(self.probe_all(lost))).await;
         }
         Ok(())
     }

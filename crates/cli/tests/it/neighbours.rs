@@ -37,7 +37,7 @@ async fn belongings(owner: &Caller, slug: &str) -> Belongings {
     let blob = text(&large["attachments"][0]["url"]).trim_start_matches("/api/v1").to_owned();
     assert!(person.get(&blob).await.text.contains(&secret));
     let waiting = person.post("/calls", json!({"tool": "mirror", "input": {"v": secret}, "wait": 0})).await.ok();
-    let leased = worker.post("/work/lease", json!({"tools": ["mirror"], "wait": 30})).await.ok();
+    let leased = worker.post(concat!("/work", "/lease"), json!({"tools": ["mirror"], "wait": 30})).await.ok();
     person.call("echo", json!({"text": "another"})).await;
     tenant.post("/agents", json!({"name": format!("agent-{slug}")})).await.ok();
     tenant.post("/agents", json!({"name": format!("agent-{slug}-too")})).await.ok();

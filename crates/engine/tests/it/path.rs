@@ -156,7 +156,11 @@ async fn what_a_caller_may_not_know_of_leaves_nothing() {
             assert_eq!((envelope.version.as_str(), envelope.receipt), ("", None));
             assert_eq!(world.store.call(world.tenant, envelope.id).await.unwrap().map(|call| call.id), None);
             assert_eq!(world.event_types(run.id).await, ["run.started", "tool.failed"]);
-            assert_eq!(world.store.run(world.tenant, run.id).await.unwrap().unwrap().calls, 1, "it counts as a call");
+            assert_eq!(
+                world.store.run(world.tenant, run.id).await.unwrap().unwrap().calls_counted,
+                1,
+                "it counts as a call"
+            );
         }
         // All of these look alike, whatever the reason.
         let unknown = world.send(&owner, CallRequest::new("hidden", json!({}))).await.unwrap_err();

@@ -350,7 +350,7 @@ fn wire(
     runner: &Arc<Script>,
     folder: &Arc<TempDir>,
 ) -> Engine {
-    let external = External::new(store.clone(), clock.clone());
+    let external = External;
     let script: Arc<dyn Runner> = Arc::clone(runner) as _;
     Engine::new(Parts {
         store: store.clone(),

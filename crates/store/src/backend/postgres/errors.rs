@@ -7,6 +7,8 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::error::{Constraint, Error};
 
+/// Begins the error of a change that stood in a deadlock: it goes through when it is tried again.
+pub(super) const IN_THE_WAY: &str = "another transaction was in the way";
 /// The error code of a rule that a trigger enforces.
 const RULE: &str = "TG001";
 
@@ -54,6 +56,9 @@ fn of_database(error: &DbError) -> Error {
         }
         _ if [SqlState::UNIQUE_VIOLATION, SqlState::CHECK_VIOLATION, SqlState::EXCLUSION_VIOLATION].contains(code) => {
             named(error.message())
+        }
+        _ if [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(code) => {
+            Error::Unavailable(format!("{IN_THE_WAY}: {}", error.message()))
         }
         _ if *code == SqlState::DISK_FULL => Error::Full,
         _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly,

@@ -18,6 +18,8 @@ use super::{errors, pipeline, values};
 use crate::change::Outcome;
 use crate::error::Error;
 
+/// How often a change is tried again that another transaction was in the way of.
+const DEADLOCK_TRIES_MAX: u32 = 5;
 /// How long the statements of a group may take together, and then its commit. The server gives up earlier.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(45);
 
@@ -100,6 +102,7 @@ impl Writer {
         let refused = match result {
             Ok(answers) => {
                 for (job, answer) in group.into_iter().zip(answers) {
+                    let answer = self.out_of_the_way(&job, answer).await;
                     job.answer(answer);
                 }
                 return;
@@ -110,6 +113,22 @@ impl Writer {
         for job in group {
             job.answer(Err(refused.clone()));
         }
+    }
+
+    /// Two replicas that write to the same rows in other orders stand in each other's way, and one of them is sent off.
+    /// Nothing of its change was kept, so it is tried again, alone.
+    async fn out_of_the_way(&mut self, job: &Job, mut answer: Answer) -> Answer {
+        for _ in 0..DEADLOCK_TRIES_MAX {
+            if !matches!(&answer, Err(Error::Unavailable(why)) if why.starts_with(errors::IN_THE_WAY)) {
+                break;
+            }
+            answer = match self.attempt(std::slice::from_ref(job)).await {
+                Ok(mut answers) => answers.pop().unwrap_or(answer),
+                Err(Lost::Before(error, _) | Lost::Refused(error)) => Err(error),
+                Err(Lost::Unconfirmed(message)) => Err(Error::Unconfirmed(message)),
+            };
+        }
+        answer
     }
 
     /// Runs the group on the connection that there is, or a new one; what is not sound afterwards is dropped.
