@@ -39,11 +39,23 @@ impl Engine {
         }
         self.live().await?;
         let lost = Box::pin(self.recover()).await?;
-        // What happened is asked at once where whoever ran it is gone for certain. A slow probe holds nobody up.
-        if alone {
-            let _ = tokio::time::timeout(PROBES_AT_START, Box::pin(self.probe_all(lost))).await;
-        }
+        // What happened is asked at once where whoever ran it is not at it any more. A slow probe holds nobody up.
+        let (now, later): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(_, _, wait)| alone || wait.is_zero());
+        let _ = tokio::time::timeout(PROBES_AT_START, Box::pin(self.probe_all(now))).await;
+        self.probe_later(later);
         Ok(())
+    }
+
+    fn probe_later(&self, lost: Vec<(TenantId, CallRecord, Duration)>) {
+        if lost.is_empty() {
+            return;
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            // A replica that was only silent may still be at it: its tools' time runs out first.
+            tokio::time::sleep(lost.iter().map(|(_, _, wait)| *wait).max().unwrap_or_default()).await;
+            engine.probe_all(lost).await;
+        });
     }
 
     /// Keeps saying that this replica lives, by itself, as long as the engine is there: whatever else takes its time,
@@ -81,14 +93,7 @@ impl Engine {
                 self.expire_work().await?;
                 if round.is_multiple_of(RECOVER_EVERY) {
                     let lost = Box::pin(self.recover()).await?;
-                    if !lost.is_empty() {
-                        let engine = self.clone();
-                        tokio::spawn(async move {
-                            // A replica that was only silent may still be at it: its tools' time runs out first.
-                            tokio::time::sleep(lost.iter().map(|(_, _, wait)| *wait).max().unwrap_or_default()).await;
-                            engine.probe_all(lost).await;
-                        });
-                    }
+                    self.probe_later(lost);
                 }
                 if round.is_multiple_of(CLEAR_EVERY) {
                     self.clear_expired().await?;
@@ -171,8 +176,9 @@ impl Engine {
         let timeout_ms = tool.and_then(|tool| tool.tool.newest()).and_then(|version| version.definition.timeout_ms);
         let ends =
             record.created_at.millis() + i64::try_from(timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)).unwrap_or(i64::MAX);
+        let ends = ends.saturating_add(i64::try_from(REPLICA_TTL.as_millis()).unwrap_or(i64::MAX));
         let left = ends.saturating_sub(self.clock.now().millis());
-        Duration::from_millis(u64::try_from(left).unwrap_or(0)).saturating_add(REPLICA_TTL).min(PROBE_WAIT_MAX)
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(PROBE_WAIT_MAX)
     }
 
     async fn probe_all(&self, lost: Vec<(TenantId, CallRecord, Duration)>) {

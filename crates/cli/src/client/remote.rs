@@ -134,10 +134,13 @@ impl Remote {
             causes.pop().unwrap_or_else(|| error.to_string())
         };
         if error.is_connect() || error.is_builder() {
-            return Failure::unreachable(
-                format!("cannot reach {}: {why}", self.url),
-                "check that the server runs there and that the address is right; a certificate of one's own authority is named in SSL_CERT_FILE",
-            );
+            let distrusted = why.contains("ertificate") || why.contains("Issuer") || why.contains("EndEntity");
+            let remedy = if distrusted {
+                "have the server show a certificate of an authority that this machine trusts, or name that authority in SSL_CERT_FILE"
+            } else {
+                "check that the server runs there and that the address is right"
+            };
+            return Failure::unreachable(format!("cannot reach {}: {why}", self.url), remedy);
         }
         Failure::unreachable(
             format!("the answer of {} was lost: {why}", self.url),

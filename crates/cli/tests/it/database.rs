@@ -48,6 +48,9 @@ fn what_was_not_yet_in_the_file_is_kept_too() {
             std::fs::copy(from, other.data().join(format!("toolgate.db{suffix}"))).unwrap();
         }
     }
+    // Without the key that wraps the others nobody opens it.
+    assert!(other.fails(&["agent", "list"]).contains("made with another master key"));
+    std::fs::copy(home.data().join("master.key"), other.data().join("master.key")).unwrap();
     assert_eq!(other.json(&["agent", "list"])["items"][0]["name"], "in-the-log");
     // And a file that has a log beside it is no backup.
     let in_use = home.data().join("toolgate.db.before-restore-1").display().to_string();
