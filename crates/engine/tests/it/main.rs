@@ -4,6 +4,7 @@
 #![allow(clippy::large_futures, reason = "a test is one future, made once")]
 
 mod audit;
+mod borders;
 mod cache;
 mod limits;
 mod modes;
