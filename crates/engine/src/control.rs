@@ -370,7 +370,7 @@ impl Engine {
             status,
             ended.error.as_ref().map(|error| error.code),
             record.source,
-            0.0,
+            crate::record::seconds_between(record.created_at, now),
         );
         self.answer(tenant, record.id).await.map_err(|fault| Error::Corrupt(fault.told().to_owned()))
     }

@@ -409,7 +409,7 @@ impl Engine {
     }
 
     /// A call whose first row was refused did not run.
-    pub(crate) async fn could_not_begin(&self, mut prepared: Prepared, error: Error) -> Result<Envelope, Fault> {
+    pub(crate) async fn could_not_begin(&self, prepared: Prepared, error: Error) -> Result<Envelope, Fault> {
         if let Some(hold) = hold_without_room(&error).and_then(|index| prepared.holds.get(index).cloned()) {
             let told = self.budget_error(prepared.call.tenant, &hold).await?;
             return self.refuse_for_limit(prepared, &hold, told).await;
@@ -417,7 +417,6 @@ impl Engine {
         if let Some(answer) = self.taken(&prepared, &error).await? {
             return Ok(answer);
         }
-        prepared.holds.clear();
         Err(error.into())
     }
 

@@ -105,11 +105,13 @@ impl Engine {
         limit: u32,
     ) -> Result<Page<CallSummary>, Fault> {
         let sight = self.sight(caller).await?;
-        let mut page = self.store.calls(caller.tenant, &sight, filter, cursor, limit).await?;
-        if let Some(agent) = caller.agent {
-            // A key made for an agent sees that agent's calls and no others of its owner.
-            page.items.retain(|call| call.agent_id == Some(agent));
+        // A key made for an agent sees that agent's calls and no others of its owner.
+        let of_agent = caller.agent.map(|agent| CallFilter { agent: Some(agent), ..filter.clone() });
+        if caller.agent.is_some() && filter.agent.is_some_and(|asked| Some(asked) != caller.agent) {
+            return Ok(Page { items: Vec::new(), next_cursor: None });
         }
+        let filter = of_agent.as_ref().unwrap_or(filter);
+        let mut page = self.store.calls(caller.tenant, &sight, filter, cursor, limit).await?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         for call in &mut page.items {

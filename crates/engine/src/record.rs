@@ -306,8 +306,7 @@ impl Engine {
     }
 
     fn count(&self, prepared: &Prepared, status: Status, error: Option<&ToolError>, now: Timestamp) {
-        #[expect(clippy::cast_precision_loss, reason = "a duration for a histogram")]
-        let seconds = (now.millis() - prepared.call.created_at.millis()) as f64 / 1000.0;
+        let seconds = seconds_between(prepared.call.created_at, now);
         let tool = prepared.call.tool.tool.name.as_str();
         self.metrics.call_finished(tool, status, error.map(|error| error.code), prepared.source, seconds);
         if prepared.decision.verdict != Verdict::Allow
@@ -384,4 +383,9 @@ fn outcome_leaf(
 pub(crate) fn attachments_text(attachments: &[(Blob, Attachment)]) -> Option<String> {
     let listed: Vec<&Attachment> = attachments.iter().map(|(_, attachment)| attachment).collect();
     (!listed.is_empty()).then(|| serde_json::to_string(&listed).unwrap_or_default())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a duration for a histogram")]
+pub(crate) fn seconds_between(began: Timestamp, now: Timestamp) -> f64 {
+    (now.millis() - began.millis()) as f64 / 1000.0
 }

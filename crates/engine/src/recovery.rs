@@ -22,6 +22,8 @@ use crate::record::Ended;
 const REPLICA_TTL: Duration = Duration::from_secs(15);
 const LIVE_EVERY: Duration = Duration::from_secs(3);
 const PROBES_AT_START: Duration = Duration::from_secs(5);
+/// Of each tenant, at a start; the rest is for people, or for the next.
+const PROBED_MAX: u32 = 100;
 const PROBE_WAIT_MAX: Duration = Duration::from_mins(10);
 const TICK: Duration = Duration::from_secs(1);
 /// A call of our own that is written `running` and that nobody here runs was lost: its end could not be written.
@@ -38,12 +40,29 @@ impl Engine {
             self.store.end_replicas().await?;
         }
         self.live().await?;
-        let lost = Box::pin(self.recover()).await?;
+        Box::pin(self.recover()).await?;
+        // Also what was found before by somebody who then stopped before asking.
+        let lost = self.unknown().await?;
         // What happened is asked at once where whoever ran it is not at it any more. A slow probe holds nobody up.
         let (now, later): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(_, _, wait)| alone || wait.is_zero());
         let _ = tokio::time::timeout(PROBES_AT_START, Box::pin(self.probe_all(now))).await;
         self.probe_later(later);
         Ok(())
+    }
+
+    /// Every call of which nobody knows how it ended, with how long it may still be at it.
+    async fn unknown(&self) -> Result<Vec<(TenantId, CallRecord, Duration)>, Fault> {
+        let snapshot = self.registry.snapshot();
+        let mut unknown = Vec::new();
+        for registry in snapshot.tenants() {
+            let tenant = registry.tenant.id;
+            let calls = self.store.unknown_calls(tenant, PROBED_MAX).await?;
+            unknown.extend(calls.into_iter().map(|record| {
+                let wait = self.time_left(tenant, &record);
+                (tenant, record, wait)
+            }));
+        }
+        Ok(unknown)
     }
 
     fn probe_later(&self, lost: Vec<(TenantId, CallRecord, Duration)>) {

@@ -172,7 +172,8 @@ impl Engine {
         let sight = self.sight(caller).await?;
         let run = self.store.run(caller.tenant, id).await?;
         Ok(run.filter(|run| match (&sight, caller.agent) {
-            (_, Some(agent)) => run.principal == caller.principal && run.agent_id.is_none_or(|of| of == agent),
+            // Of its owner's runs without an agent it may open runs under them, and read none.
+            (_, Some(agent)) => run.principal == caller.principal && run.agent_id == Some(agent),
             (Sight::Everything, None) => true,
             (Sight::OwnAndManaged { agents, .. }, None) => {
                 run.principal == caller.principal || run.agent_id.is_some_and(|agent| agents.contains(&agent))
@@ -190,7 +191,7 @@ impl Engine {
         let sight = self.sight(caller).await?;
         let mut page = self.store.runs(caller.tenant, &sight, state, cursor, limit).await?;
         if let Some(agent) = caller.agent {
-            page.items.retain(|run| run.agent_id.is_none_or(|of| of == agent));
+            page.items.retain(|run| run.agent_id == Some(agent));
         }
         Ok(page)
     }

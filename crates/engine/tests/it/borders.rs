@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::{Caller, ErrorCode, FaultKind, LeaseId, Mode, Status};
 use toolgate_engine::control::Report;
 use toolgate_engine::runs::NewRun;
+use toolgate_store::calls::CallFilter;
 
 use crate::world::{World, error, every_world, request};
 
@@ -35,6 +36,9 @@ async fn an_agent_s_key_gets_no_answer_of_its_owner_s() {
         };
         world.send(&owner, placed()).await.unwrap();
         assert_eq!(world.send(&agent, placed()).await.unwrap_err().kind(), FaultKind::Conflict);
+        assert!(world.engine.readable_run(&agent, run.id).await.unwrap().is_none(), "nor its owner's log");
+        let listed = world.engine.list_calls(&agent, &CallFilter::default(), None, 50).await.unwrap();
+        assert!(listed.items.is_empty(), "{listed:?}");
     })
     .await;
 }

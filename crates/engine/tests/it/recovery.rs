@@ -88,6 +88,22 @@ async fn who_is_alone_waits_for_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_found_and_not_asked_about_is_asked_about_at_the_next_start() {
+    every_world(async |world| {
+        let happened = hang(&world, "probed_note", "a", Some(true)).await;
+        world.clock.advance(SILENCE_S);
+        // It finds the call, and stops before the tool's time is over, so before it asks.
+        drop(world.replica().await);
+        assert_eq!(world.record(happened).await.status, Status::OutcomeUnknown);
+        world.clock.advance(3600);
+        let other = world.replica().await;
+        assert_eq!(other.record(happened).await.status, Status::Completed);
+        assert_eq!(world.runner.runs("a"), 1, "nothing ran again");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_probe_settles_what_it_knows() {
     every_world(async |world| {
         world.limits(json!({"max_budget": "1"})).await;

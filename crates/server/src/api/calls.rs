@@ -187,6 +187,9 @@ async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<Call
     };
     let metadata = match query.meta.as_deref().map(|text| text.split_once('=')) {
         None => None,
+        Some(Some((key, _))) if key.contains('"') => {
+            return Err(Fault::invalid("`meta` names a member with a quote", "look for another member").at("/meta"));
+        }
         Some(Some((key, value))) if !key.is_empty() => Some((key.to_owned(), value.to_owned())),
         Some(_) => {
             return Err(Fault::invalid("`meta` is not KEY=VALUE", "write for example `meta=pr_id=42`").at("/meta"));

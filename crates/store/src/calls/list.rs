@@ -124,7 +124,7 @@ impl CallFilter {
         range("<", until);
         if let Some((member, value)) = metadata {
             let path = match kind {
-                Kind::Sqlite => format!("$.\"{}\"", member.replace('"', "")),
+                Kind::Sqlite => format!("$.\"{member}\""),
                 Kind::Postgres => member.clone(),
             };
             parameters.extend([path.into(), value.into()]);

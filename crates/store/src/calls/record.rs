@@ -168,6 +168,16 @@ impl Store {
         rows.iter().map(|row| Ok(Interrupted { tenant: row.get(0)?, id: row.get(1)? })).collect()
     }
 
+    /// Calls of a tenant of which nobody knows how they ended, oldest first.
+    pub async fn unknown_calls(&self, tenant: TenantId, limit: u32) -> Result<Vec<CallRecord>, Error> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM calls c JOIN tools t ON t.id = c.tool_id
+             LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
+             WHERE c.tenant_id = $1 AND c.status = 'outcome_unknown' AND c.status <> 'completed' ORDER BY c.id LIMIT {limit}"
+        );
+        self.query(&Scope::Tenant(tenant), &sql, vec![]).await?.iter().map(record).collect()
+    }
+
     /// Nobody else uses this database: whoever said so before is gone.
     pub async fn end_replicas(&self) -> Result<(), Error> {
         let mut change = Change::new(TenantId::SYSTEM);
