@@ -1,0 +1,1 @@
+//! Cedar policies of one tenant: compiled once, asked for every call.

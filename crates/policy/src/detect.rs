@@ -1,0 +1,1 @@
+//! Detectors: what guardrails look for in arguments and results.

@@ -1,0 +1,1 @@
+//! Information-flow labels: where data came from, and where it must not go unseen.

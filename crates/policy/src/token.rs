@@ -1,0 +1,1 @@
+//! Capability tokens: minted, narrowed and checked.
