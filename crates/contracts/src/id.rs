@@ -110,23 +110,29 @@ macro_rules! kinds {
 }
 
 kinds! {
+    AcceptanceKind => AcceptanceId,
     AccountKind => AccountId,
     AgentKind => AgentId,
     ApprovalKind => ApprovalId,
     BlobKind => BlobId,
     CallKind => CallId,
+    DeliveryKind => DeliveryId,
     GrantKind => GrantId,
+    InputRequestKind => InputRequestId,
     KeyKind => KeyId,
     LeafKind => LeafId,
     LeaseKind => LeaseId,
+    OpeningKind => OpeningId,
     ProfileKind => ProfileId,
     RunKind => RunId,
     SessionKind => SessionId,
     StepKind => StepId,
     TenantKind => TenantId,
+    TokenKind => TokenId,
     ToolKind => ToolId,
     UserKind => UserId,
     VersionKind => VersionId,
+    WebhookKind => WebhookId,
     WorkspaceKind => WorkspaceId,
 }
 

@@ -5,34 +5,43 @@
 
 pub mod agent;
 pub mod amount;
+pub mod approval;
 pub mod call;
 pub mod caller;
 pub mod clock;
 pub mod definition;
 pub mod digest;
+pub mod egress;
 pub mod event;
 pub mod fault;
 pub mod id;
 pub mod json;
 pub mod name;
+pub mod notice;
 pub mod page;
 pub mod permission;
 pub mod runner;
+pub mod settings;
 pub mod sql;
 
 pub use agent::{Agent, AgentState, KillScope, Limits, Profile, RateLimit, TenantLimits, Toolset};
 pub use amount::Amount;
+pub use approval::{ApprovalState, AskCode, AskReason, Vote};
 pub use call::{ApprovalStatus, CallRequest, Envelope, Mode, Status, ToolResult};
 pub use caller::{Caller, Principal, Source};
 pub use clock::{Clock, Rng, Timestamp};
 pub use definition::Definition;
 pub use digest::Digest;
+pub use egress::{HostPattern, Opening, OpeningSpec, Scheme};
 pub use fault::{ErrorCode, Fault, FaultKind, ToolError};
 pub use id::{
-    AccountId, AgentId, ApprovalId, BlobId, CallId, GrantId, Id, KeyId, LeafId, LeaseId, ProfileId, RunId, SessionId,
-    StepId, TenantId, ToolId, UserId, VersionId, WorkspaceId,
+    AcceptanceId, AccountId, AgentId, ApprovalId, BlobId, CallId, DeliveryId, GrantId, Id, InputRequestId, KeyId,
+    LeafId, LeaseId, OpeningId, ProfileId, RunId, SessionId, StepId, TenantId, TokenId, ToolId, UserId, VersionId,
+    WebhookId, WorkspaceId,
 };
 pub use name::{FoldedName, Slug, ToolName, ToolRef};
+pub use notice::{Notice, NoticeType};
 pub use page::Page;
 pub use permission::{Permission, Permissions, Role};
 pub use runner::Runner;
+pub use settings::TenantSettings;

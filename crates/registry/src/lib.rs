@@ -5,6 +5,7 @@
 
 pub mod classification;
 pub mod commands;
+pub mod deciding;
 pub mod diff;
 pub mod finding;
 pub mod floor;

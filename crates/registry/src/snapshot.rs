@@ -20,6 +20,7 @@ use toolgate_store::people::{Tenant, Workspace};
 use uuid::Uuid;
 
 use crate::classification;
+use crate::deciding::{Deciding, Specs};
 use crate::finding::Finding;
 use crate::patch::Patch;
 use crate::render::{self, Form, Rendered};
@@ -238,7 +239,13 @@ impl Snapshot {
             assignments,
             kill_switches,
             classifications,
+            policies,
+            guardrails,
+            openings,
+            acceptances,
+            webhooks,
         } = catalog;
+        let deciding = Specs { policies, guardrails, openings, acceptances, webhooks };
         let mut versions_of: HashMap<ToolId, Vec<Arc<Version>>> = HashMap::new();
         let said_of: HashMap<ToolId, Arc<Classification>> =
             classifications.into_iter().map(|said| (said.tool, Arc::new(said))).collect();
@@ -301,6 +308,7 @@ impl Snapshot {
                         .filter(|switch| switch.tenant == id || switch.tenant == TenantId::SYSTEM)
                         .map(|switch| ((switch.tenant, switch.scope, switch.object), switch.clone()))
                         .collect(),
+                    deciding: deciding.of(id),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
                 },
@@ -342,6 +350,8 @@ pub struct TenantRegistry {
     pub assignments: HashMap<(AgentId, ToolId), Assignment>,
     /// Of this tenant, and of the system tenant, whose hold for all.
     kill_switches: HashMap<(TenantId, KillScope, Uuid), KillSwitch>,
+    /// What decides calls beside the definitions.
+    pub deciding: Deciding,
     shared: Arc<Shared>,
     names: OnceLock<Names>,
     index: OnceLock<Index>,

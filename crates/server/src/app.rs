@@ -227,6 +227,8 @@ async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault
         currency: "USD".to_owned(),
         open_write: false,
         limits: toolgate_contracts::TenantLimits::default(),
+        settings: toolgate_contracts::TenantSettings::default(),
+        policy_revision: 0,
         created_at: now,
     };
 

@@ -15,6 +15,9 @@ CREATE TABLE tenants (
     -- The tenant-wide switch that lets an open tool set hold `write` tools too (they still ask).
     open_write {bool} NOT NULL DEFAULT FALSE,
     limits TEXT NOT NULL DEFAULT '{}',
+    settings TEXT NOT NULL DEFAULT '{}',
+    -- Which revision of the tenant's policies decides; 0 is the default set.
+    policy_revision {int} NOT NULL DEFAULT 0,
     created_at {int} NOT NULL
 ) {strict};
 CREATE UNIQUE INDEX tenants_slug ON tenants (slug);
@@ -303,6 +306,8 @@ CREATE TABLE runs (
         CHECK (state IN ('queued', 'running', 'waiting_human', 'completed', 'failed', 'cancelled')),
     limits TEXT NOT NULL DEFAULT '{}',
     labels TEXT NOT NULL DEFAULT '[]',
+    -- Where its labels came from, for whoever must decide.
+    origins TEXT NOT NULL DEFAULT '[]',
     -- Why it ended, in words.
     reason TEXT,
     -- The place of the next call, how many were counted against `max_tool_calls`, and the last event's number: they
@@ -375,6 +380,11 @@ CREATE TABLE calls (
     cancel_requested_by TEXT,
     definition_digest {bytes} NOT NULL,
     policy_revision {int} NOT NULL DEFAULT 0,
+    -- Under which capability token it was asked, which standing grant let it run, and which secrets it was given:
+    -- [{name, scope, version}].
+    token_id {uuid},
+    grant_id {uuid},
+    secrets TEXT,
     created_at {int} NOT NULL,
     started_at {int},
     completed_at {int},
@@ -468,31 +478,56 @@ CREATE TABLE notes (
 -- A call adds one line, and is asked for by its id when nobody knows how it ended.
 CREATE UNIQUE INDEX notes_call ON notes (tenant_id, call_id);
 
+-- A call that waits for a person. What is decided on is the call's stored input, named here by its digest.
 CREATE TABLE approvals (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     id {uuid} NOT NULL,
     call_id {uuid} NOT NULL,
+    tool_id {uuid} NOT NULL,
+    agent_id {uuid},
+    workspace_id {uuid},
     mode TEXT NOT NULL CONSTRAINT approvals_mode CHECK (mode IN ('blocking', 'continue_on_timeout', 'fire_and_continue')),
     state TEXT NOT NULL DEFAULT 'open' CONSTRAINT approvals_state CHECK (state IN ('open', 'approved', 'rejected', 'expired', 'cancelled')),
+    -- Only a person's decision counts, whatever the mode: a write, or asked by a label.
+    person_required {bool} NOT NULL,
+    -- Every reason why it is asked: [{code, text, rule?, policy?}].
     reasons TEXT NOT NULL,
     need {int} NOT NULL DEFAULT 1,
     approvers TEXT NOT NULL DEFAULT '[]',
+    separation {bool} NOT NULL DEFAULT FALSE,
+    -- Counts up when the input is edited or more is asked: votes of an earlier round are void.
+    round {int} NOT NULL DEFAULT 1,
+    input_digest {bytes} NOT NULL,
+    edited_by TEXT,
+    -- How the caller came in and what the call was bound to: what is needed to judge it again.
+    asker TEXT NOT NULL,
+    binding TEXT NOT NULL,
     expires_at {int} NOT NULL,
+    remind_at {int},
+    -- Under a kill switch its deadline stands still.
+    frozen_at {int},
     decided_at {int},
+    decided_by TEXT,
+    decision_reason TEXT,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id)
 ) {strict};
 CREATE INDEX approvals_open ON approvals (tenant_id, id) WHERE state = 'open';
-CREATE INDEX approvals_expiry ON approvals (expires_at) WHERE state = 'open';
+CREATE INDEX approvals_expiry ON approvals (expires_at) WHERE state = 'open' AND frozen_at IS NULL;
+CREATE INDEX approvals_reminder ON approvals (remind_at) WHERE state = 'open' AND frozen_at IS NULL AND remind_at IS NOT NULL;
+CREATE UNIQUE INDEX approvals_call ON approvals (tenant_id, call_id);
 
 CREATE TABLE approval_votes (
     tenant_id {uuid} NOT NULL,
     approval_id {uuid} NOT NULL,
-    user_id {uuid} NOT NULL,
+    round {int} NOT NULL,
+    -- The person, not the credential: one vote each.
+    voter TEXT NOT NULL,
     vote TEXT NOT NULL CONSTRAINT approval_votes_vote CHECK (vote IN ('approve', 'reject')),
+    input_digest {bytes} NOT NULL,
     reason TEXT,
     created_at {int} NOT NULL,
-    PRIMARY KEY (tenant_id, approval_id, user_id),
+    PRIMARY KEY (tenant_id, approval_id, round, voter),
     FOREIGN KEY (tenant_id, approval_id) REFERENCES approvals (tenant_id, id) ON DELETE CASCADE
 ) {strict};
 
@@ -501,18 +536,171 @@ CREATE TABLE grants (
     id {uuid} NOT NULL,
     -- Null for a standing grant.
     call_id {uuid},
+    tool_id {uuid} NOT NULL,
+    -- What it is bound to, whole, and the digest by which it is spent.
     binding TEXT NOT NULL,
     binding_digest {bytes} NOT NULL,
     issued_by TEXT NOT NULL,
+    reason TEXT,
     expires_at {int} NOT NULL,
     spent_at {int},
     revoked_at {int},
+    revoked_by TEXT,
     uses {int} NOT NULL DEFAULT 0,
+    uses_max {int} NOT NULL DEFAULT 1,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id),
-    CONSTRAINT grants_spent_once CHECK (call_id IS NULL OR uses <= 1)
+    CONSTRAINT grants_spent_once CHECK (call_id IS NULL OR uses <= 1),
+    CONSTRAINT grants_within_uses CHECK (uses <= uses_max)
 ) {strict};
 CREATE INDEX grants_call ON grants (tenant_id, call_id) WHERE call_id IS NOT NULL;
+CREATE INDEX grants_standing ON grants (tenant_id, tool_id, id) WHERE call_id IS NULL AND revoked_at IS NULL;
+
+-- Capability tokens: who may do what with them is in the signed text, whether they still work is here.
+CREATE TABLE tokens (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    parent_id {uuid},
+    -- Itself and all above it, itself first: [id].
+    chain TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    agent_id {uuid},
+    -- The key that minted the root; with it goes the token.
+    key_id {uuid},
+    claims TEXT NOT NULL,
+    calls_max {int},
+    calls_used {int} NOT NULL DEFAULT 0,
+    expires_at {int} NOT NULL,
+    revoked_at {int},
+    revoked_by TEXT,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id),
+    CONSTRAINT tokens_within_calls CHECK (calls_max IS NULL OR calls_used <= calls_max)
+) {strict};
+CREATE INDEX tokens_parent ON tokens (tenant_id, parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX tokens_agent ON tokens (tenant_id, agent_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX tokens_expiry ON tokens (expires_at);
+
+-- Proofs of possession that were shown: each counts once.
+CREATE TABLE token_proofs (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    proof TEXT NOT NULL,
+    expires_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, proof)
+) {strict};
+
+-- The tenant's Cedar policies, each revision whole and for ever.
+CREATE TABLE policies (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    revision {int} NOT NULL,
+    source TEXT NOT NULL,
+    note TEXT,
+    uses_log_only {bool} NOT NULL,
+    saved_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    activated_by TEXT,
+    activated_at {int},
+    PRIMARY KEY (tenant_id, revision)
+) {strict};
+
+CREATE TABLE guardrails (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    name TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    saved_by TEXT NOT NULL,
+    updated_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, name)
+) {strict};
+
+-- The operator's openings to hosts inside, of the system tenant.
+CREATE TABLE egress_openings (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    spec TEXT NOT NULL,
+    opened_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+
+-- "This tool, to this host, accepts these labels": the operator's word.
+CREATE TABLE label_acceptances (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    spec TEXT NOT NULL,
+    saved_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+
+-- What callers without runs have seen, over calls: who, and for how long it is remembered.
+CREATE TABLE label_contexts (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    context TEXT NOT NULL,
+    labels TEXT NOT NULL,
+    origins TEXT NOT NULL,
+    expires_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, context)
+) {strict};
+CREATE INDEX label_contexts_expiry ON label_contexts (expires_at);
+
+-- Questions to people: a run that asked waits for the answer.
+CREATE TABLE input_requests (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    call_id {uuid},
+    agent_id {uuid},
+    asked_by TEXT NOT NULL,
+    title TEXT NOT NULL,
+    instructions TEXT,
+    input_schema TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'open' CONSTRAINT input_requests_state CHECK (state IN ('open', 'answered', 'expired', 'cancelled')),
+    answer TEXT,
+    answered_by TEXT,
+    answered_at {int},
+    expires_at {int} NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE INDEX input_requests_open ON input_requests (tenant_id, id) WHERE state = 'open';
+CREATE INDEX input_requests_run ON input_requests (tenant_id, run_id, id);
+CREATE INDEX input_requests_expiry ON input_requests (expires_at) WHERE state = 'open';
+
+CREATE TABLE webhooks (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    url TEXT NOT NULL,
+    types TEXT NOT NULL,
+    -- The shared secret, encrypted like any other; and the one before, for a while.
+    key_id TEXT NOT NULL,
+    sealed {bytes} NOT NULL,
+    sealed_before {bytes},
+    state TEXT NOT NULL DEFAULT 'active' CONSTRAINT webhooks_state CHECK (state IN ('active', 'paused')),
+    paused_because TEXT,
+    created_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+
+-- What is to be told to somebody outside: written with what it tells of, sent until it arrives.
+CREATE TABLE deliveries (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    kind TEXT NOT NULL CONSTRAINT deliveries_kind CHECK (kind IN ('webhook', 'mail')),
+    -- Of a webhook; mail finds its readers when it is sent.
+    webhook_id {uuid},
+    event_type TEXT NOT NULL,
+    body TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'waiting' CONSTRAINT deliveries_state CHECK (state IN ('waiting', 'delivered', 'failed')),
+    attempts {int} NOT NULL DEFAULT 0,
+    next_at {int} NOT NULL,
+    last_error TEXT,
+    created_at {int} NOT NULL,
+    delivered_at {int},
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE INDEX deliveries_due ON deliveries (next_at) WHERE state = 'waiting';
+CREATE INDEX deliveries_webhook ON deliveries (tenant_id, webhook_id, id) WHERE webhook_id IS NOT NULL;
 
 CREATE TABLE request_ids (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),

@@ -4,6 +4,7 @@
 //! each change counts the registry's revision up, by which replicas learn that they must read again.
 
 mod control;
+mod deciding;
 mod writing;
 
 use serde::{Deserialize, Serialize};
@@ -127,9 +128,17 @@ pub struct Catalog {
     pub assignments: Vec<Assignment>,
     pub kill_switches: Vec<KillSwitch>,
     pub classifications: Vec<Classification>,
+    /// The active policies of each tenant that has any of its own.
+    pub policies: Vec<Spec>,
+    pub guardrails: Vec<Spec>,
+    pub openings: Vec<Spec>,
+    pub acceptances: Vec<Spec>,
+    /// Which webhooks are told of which types.
+    pub webhooks: Vec<Spec>,
 }
 
 pub use control::{Classification, KillSwitch};
+pub use deciding::Spec;
 pub use writing::Guarded;
 
 const ALL: Scope = Scope::Everyone("the snapshot serves every tenant");
@@ -144,7 +153,7 @@ struct Source {
 const REVISION: &str = "SELECT value FROM counters WHERE name = 'registry'";
 const TENANTS: Source = Source {
     table: "tenants",
-    sql: "SELECT id, slug, name, currency, open_write, created_at, limits FROM tenants ORDER BY slug",
+    sql: "SELECT id, slug, name, currency, open_write, created_at, limits, settings, policy_revision FROM tenants ORDER BY slug",
     id: 0,
 };
 const WORKSPACES: Source =
@@ -219,6 +228,11 @@ impl Store {
             &ASSIGNMENTS,
             &control::KILL_SWITCHES,
             &control::CLASSIFICATIONS,
+            &deciding::POLICIES,
+            &deciding::GUARDRAILS,
+            &deciding::OPENINGS,
+            &deciding::ACCEPTANCES,
+            &deciding::WEBHOOKS,
         ];
         let sql: Vec<&str> = std::iter::once(REVISION).chain(sources.iter().map(|source| source.sql)).collect();
         let mut results = self.query_all(&ALL, &sql).await?.into_iter();
@@ -238,6 +252,11 @@ impl Store {
             assignments: readable(&ASSIGNMENTS, &next(), assignment, &mut unreadable),
             kill_switches: readable(&control::KILL_SWITCHES, &next(), control::kill_switch, &mut unreadable),
             classifications: readable(&control::CLASSIFICATIONS, &next(), control::classification, &mut unreadable),
+            policies: readable(&deciding::POLICIES, &next(), deciding::named, &mut unreadable),
+            guardrails: readable(&deciding::GUARDRAILS, &next(), deciding::named, &mut unreadable),
+            openings: readable(&deciding::OPENINGS, &next(), deciding::with_id, &mut unreadable),
+            acceptances: readable(&deciding::ACCEPTANCES, &next(), deciding::with_id, &mut unreadable),
+            webhooks: readable(&deciding::WEBHOOKS, &next(), deciding::with_id, &mut unreadable),
         };
         Ok((catalog, unreadable))
     }

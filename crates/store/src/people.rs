@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::{
-    AccountId, Fault, Permissions, Role, Slug, TenantId, TenantLimits, Timestamp, UserId, WorkspaceId,
+    AccountId, Fault, Permissions, Role, Slug, TenantId, TenantLimits, TenantSettings, Timestamp, UserId, WorkspaceId,
 };
 use utoipa::ToSchema;
 
@@ -20,6 +20,9 @@ pub struct Tenant {
     pub currency: String,
     pub open_write: bool,
     pub limits: TenantLimits,
+    pub settings: TenantSettings,
+    /// Of the policies that decide; 0 is the default set.
+    pub policy_revision: i64,
     pub created_at: Timestamp,
 }
 
@@ -63,16 +66,19 @@ pub struct User {
 
 impl Change {
     pub fn insert_tenant(&mut self, tenant: &Tenant) -> &mut Self {
-        let Tenant { id, slug, name, currency, open_write, limits, created_at } = tenant;
+        let Tenant { id, slug, name, currency, open_write, limits, settings, policy_revision, created_at } = tenant;
         debug_assert_eq!(*id, self.tenant);
         self.then(
-            "INSERT INTO tenants (id, slug, name, currency, open_write, limits, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            "INSERT INTO tenants (id, slug, name, currency, open_write, limits, settings, policy_revision, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             [
                 slug.as_str().into(),
                 name.into(),
                 currency.into(),
                 (*open_write).into(),
                 json_text(limits),
+                json_text(settings),
+                (*policy_revision).into(),
                 (*created_at).into(),
             ],
         )
@@ -169,7 +175,7 @@ impl Change {
     }
 }
 
-const TENANT_COLUMNS: &str = "id, slug, name, currency, open_write, created_at, limits";
+const TENANT_COLUMNS: &str = "id, slug, name, currency, open_write, created_at, limits, settings, policy_revision";
 
 pub(crate) fn tenant(row: &Row) -> Result<Tenant, Error> {
     Ok(Tenant {
@@ -180,6 +186,8 @@ pub(crate) fn tenant(row: &Row) -> Result<Tenant, Error> {
         open_write: row.get(4)?,
         created_at: row.get(5)?,
         limits: row.json(6)?,
+        settings: row.json(7)?,
+        policy_revision: row.get(8)?,
     })
 }
 

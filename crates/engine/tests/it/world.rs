@@ -78,6 +78,8 @@ impl World {
                 currency: "USD".to_owned(),
                 open_write: true,
                 limits: toolgate_contracts::TenantLimits::default(),
+                settings: toolgate_contracts::TenantSettings::default(),
+                policy_revision: 0,
                 created_at: clock.now(),
             });
             change.insert_workspace(&Workspace {

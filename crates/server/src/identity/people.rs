@@ -56,6 +56,8 @@ impl App {
             currency: currency.to_owned(),
             open_write: false,
             limits: toolgate_contracts::TenantLimits::default(),
+            settings: toolgate_contracts::TenantSettings::default(),
+            policy_revision: 0,
             created_at: now,
         };
         let mut change = Change::new(tenant.id);

@@ -45,6 +45,8 @@ impl Product {
             currency: "USD".into(),
             open_write: false,
             limits: toolgate_contracts::TenantLimits::default(),
+            settings: toolgate_contracts::TenantSettings::default(),
+            policy_revision: 0,
             created_at: now,
         });
         let workspace = Id::new(&product.clock, &product.rng);

@@ -234,6 +234,8 @@ async fn shared_tool(product: &Product) -> ToolId {
         currency: "USD".into(),
         open_write: false,
         limits: toolgate_contracts::TenantLimits::default(),
+        settings: toolgate_contracts::TenantSettings::default(),
+        policy_revision: 0,
         created_at: product.clock.now(),
     });
     change.then(

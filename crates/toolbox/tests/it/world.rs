@@ -42,6 +42,8 @@ impl World {
                 currency: "USD".to_owned(),
                 open_write: false,
                 limits: toolgate_contracts::TenantLimits::default(),
+                settings: toolgate_contracts::TenantSettings::default(),
+                policy_revision: 0,
                 created_at: clock.now(),
             };
             let mut change = Change::new(id);
