@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::definition::words;
 use crate::fault::{Fault, FaultKind};
-use crate::id::{AgentId, KeyId, SessionId, TenantId, UserId};
+use crate::id::{AgentId, KeyId, SessionId, TenantId, TokenId, UserId};
 use crate::name::Slug;
-use crate::permission::{Permission, Permissions};
+use crate::permission::{Permission, Permissions, Role};
 
 words! {
     /// Through which door a call came.
@@ -66,6 +67,8 @@ impl<'de> Deserialize<'de> for Principal {
 pub enum Credential {
     BrowserSession(SessionId),
     ApiKey(KeyId),
+    /// A capability token.
+    Token(TokenId),
     /// In-process use of a local data folder.
     LocalFolder,
 }
@@ -79,6 +82,8 @@ pub struct Caller {
     /// Shown to people; never a right.
     pub display_name: String,
     pub permissions: Permissions,
+    /// For policies and approvers; rights are in `permissions`.
+    pub roles: Arc<[Role]>,
     /// The agent for which a key was made: every call with it is this agent's.
     pub agent: Option<AgentId>,
     pub credential: Credential,
@@ -97,6 +102,7 @@ impl Caller {
         }
         let who = match self.credential {
             Credential::ApiKey(_) => "this key",
+            Credential::Token(_) => "this token",
             Credential::BrowserSession(_) | Credential::LocalFolder => &self.display_name,
         };
         Err(Fault::new(

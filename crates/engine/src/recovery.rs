@@ -222,6 +222,7 @@ impl Engine {
             principal: record.principal,
             display_name: "the server".to_owned(),
             permissions: Permissions::from_iter([Permission::TOOLS_READ, Permission::CALLS_CREATE]),
+            roles: [].into(),
             agent: None,
             credential: Credential::LocalFolder,
         };

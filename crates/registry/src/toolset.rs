@@ -248,7 +248,7 @@ impl<'a> View<'a> {
     /// Whoever comes with a key is outside, and so is an agent, whoever asks what it has; a browser session and the
     /// local folder are inside.
     fn is_outside(&self) -> bool {
-        self.agent.is_some() || matches!(self.caller.credential, Credential::ApiKey(_))
+        self.agent.is_some() || matches!(self.caller.credential, Credential::ApiKey(_) | Credential::Token(_))
     }
 
     /// The set, in the order of names: what a call would not refuse for rights. Blocked versions are refused for certain.

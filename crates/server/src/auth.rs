@@ -121,6 +121,7 @@ pub fn local_caller(app: &App, local: LocalCaller, slug: &str) -> Result<Caller,
         principal: Principal::Local(local.uid),
         display_name: format!("local user {}", local.uid),
         permissions: Permissions::of([Role::Admin, Role::Operator]),
+        roles: [Role::Admin, Role::Operator].into(),
         agent: None,
         credential: Credential::LocalFolder,
     })
@@ -182,13 +183,14 @@ async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
 }
 
 fn caller(holder: Holder, permissions: Permissions, credential: Credential) -> Caller {
-    let Holder { tenant, tenant_slug, user, user_name, permissions: _ } = holder;
+    let Holder { tenant, tenant_slug, user, user_name, roles, permissions: _ } = holder;
     Caller {
         tenant,
         tenant_slug,
         principal: Principal::User(user),
         display_name: user_name,
         permissions,
+        roles: roles.into(),
         agent: None,
         credential,
     }

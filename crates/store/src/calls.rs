@@ -6,7 +6,8 @@ mod record;
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::{
-    AgentId, CallId, Digest, Fault, Mode, Principal, RunId, Source, StepId, Timestamp, ToolId, WorkspaceId,
+    AgentId, ApprovalId, CallId, Digest, Fault, GrantId, Mode, Principal, RunId, Source, StepId, Timestamp, TokenId,
+    ToolId, WorkspaceId,
 };
 
 use crate::Value;
@@ -44,6 +45,13 @@ pub struct NewCall {
     pub status: Status,
     pub approval_status: ApprovalStatus,
     pub person_required: bool,
+    pub approval: Option<ApprovalId>,
+    /// Who let it run, where a standing grant or the development bypass did.
+    pub approved_by: Option<String>,
+    pub grant: Option<GrantId>,
+    pub token: Option<TokenId>,
+    /// `[{name, scope, version}]`.
+    pub secrets: Option<String>,
     pub definition_digest: Digest,
     pub policy_revision: i64,
     pub decision: String,
@@ -95,6 +103,11 @@ impl Change {
             status,
             approval_status,
             person_required,
+            approval,
+            approved_by,
+            grant,
+            token,
+            secrets,
             definition_digest,
             policy_revision,
             decision,
@@ -116,9 +129,9 @@ impl Change {
                 workspace_id, principal, source, mode, egress_class, effect_free, status, approval_status, approval_required,
                 person_required, definition_digest, policy_revision, decision, labels, metadata, cost_estimate, reserved,
                 holder, salt, input, created_at, started_at, output, error, attachments, cost, reported_cost, usage, attempts,
-                cached, truncated, completed_at)
+                cached, truncated, completed_at, approval_id, approval_decided_by, grant_id, token_id, secrets)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-                $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42)",
+                $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47)",
             [
                 id.into(),
                 call_id.into(),
@@ -161,6 +174,11 @@ impl Change {
                 cached.into(),
                 truncated.into(),
                 at.into(),
+                approval.into(),
+                approved_by.into(),
+                grant.into(),
+                token.into(),
+                secrets.into(),
             ],
         )
     }
@@ -172,7 +190,8 @@ impl Change {
             Expect::Rows(1, taken),
             "UPDATE calls SET status = $4, output = $5, error = $6, attachments = $7, cost = $8, reported_cost = $9,
                 usage = $10, attempts = $11, cached = $12, truncated = $13, completed_at = $14, reserved = NULL,
-                started_at = coalesce(started_at, $14)
+                started_at = CASE WHEN $3 IN ('pending', 'approved') THEN started_at ELSE coalesce(started_at, $14) END,
+                approval_status = CASE WHEN approval_status = 'pending' OR $4 = 'rejected' THEN 'rejected' ELSE approval_status END
              WHERE tenant_id = $1 AND id = $2 AND status = $3",
             [
                 id.into(),

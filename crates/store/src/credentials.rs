@@ -33,6 +33,7 @@ pub struct Holder {
     pub tenant_slug: Slug,
     pub user: UserId,
     pub user_name: String,
+    pub roles: Vec<Role>,
     /// By roles, and by word where tools demand words of their own.
     pub permissions: Permissions,
 }
@@ -204,6 +205,29 @@ impl Store {
         }))
     }
 
+    /// A user who is in force, whatever they show.
+    pub async fn user_holder(&self, tenant: TenantId, user: UserId) -> Result<Option<Holder>, Error> {
+        let sql = "SELECT u.tenant_id, t.slug, u.id, u.name FROM users u JOIN tenants t ON t.id = u.tenant_id
+             WHERE u.tenant_id = $1 AND u.id = $2 AND u.disabled_at IS NULL";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![user.into()]).await?;
+        match rows.first() {
+            Some(row) => self.holder(row).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether somebody belongs to a workspace.
+    pub async fn is_member(
+        &self,
+        tenant: TenantId,
+        user: UserId,
+        workspace: toolgate_contracts::WorkspaceId,
+    ) -> Result<bool, Error> {
+        let sql = "SELECT 1 FROM workspace_members WHERE tenant_id = $1 AND user_id = $2 AND workspace_id = $3";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![user.into(), workspace.into()]).await?;
+        Ok(!rows.is_empty())
+    }
+
     /// Whose link it is; whether it still works is decided when it is spent.
     pub async fn link_holder(&self, token_hash: Digest) -> Result<Option<Holder>, Error> {
         let sql = "SELECT l.tenant_id, t.slug, u.id, u.name
@@ -221,8 +245,8 @@ impl Store {
         let sql = "SELECT role FROM user_roles WHERE tenant_id = $1 AND user_id = $2 ORDER BY role";
         let roles = self.query(&Scope::Tenant(tenant), sql, vec![user.into()]).await?;
         let roles: Vec<Role> = roles.iter().map(|role| role.parse(0)).collect::<Result<_, _>>()?;
-        let permissions = Permissions::of(roles).union(&self.permissions_of(tenant, user).await?);
-        Ok(Holder { tenant, tenant_slug: row.parse(1)?, user, user_name: row.get(3)?, permissions })
+        let permissions = Permissions::of(roles.iter().copied()).union(&self.permissions_of(tenant, user).await?);
+        Ok(Holder { tenant, tenant_slug: row.parse(1)?, user, user_name: row.get(3)?, roles, permissions })
     }
 
     /// Keys, newest first: those of one user, or all.

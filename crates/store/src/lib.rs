@@ -4,6 +4,7 @@
 //! each is told its own outcome after the commit. Nothing here awaits a caller while a transaction is open.
 //! Invariant: every statement names its tenant as `$1`, or says why it crosses tenants (see [`Scope`]).
 
+pub mod approvals;
 pub mod audit;
 mod backend;
 pub mod blobs;
@@ -20,6 +21,8 @@ pub mod leases;
 pub mod lock;
 mod migrate;
 pub mod notes;
+pub mod notices;
+pub mod openings;
 pub mod people;
 pub mod retention;
 mod row;

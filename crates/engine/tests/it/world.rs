@@ -339,6 +339,7 @@ fn owner_of(tenant: TenantId, slug: &str) -> Caller {
         principal: Principal::Local(1000),
         display_name: "the owner".to_owned(),
         permissions: Permissions::of([Role::Admin, Role::Operator, Role::Service]),
+        roles: [Role::Admin, Role::Operator].into(),
         agent: None,
         credential: Credential::LocalFolder,
     }

@@ -62,7 +62,7 @@ pub fn source_of(caller: &Caller, headers: &HeaderMap) -> Source {
         (Some(_), _) => Source::Agent,
         (None, _) if says_cli => Source::Cli,
         (None, Credential::BrowserSession(_)) => Source::Web,
-        (None, Credential::ApiKey(_) | Credential::LocalFolder) => Source::Api,
+        (None, Credential::ApiKey(_) | Credential::Token(_) | Credential::LocalFolder) => Source::Api,
     }
 }
 

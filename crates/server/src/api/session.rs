@@ -30,6 +30,7 @@ impl From<Caller> for Me {
         let signed_in_by = match caller.credential {
             Credential::BrowserSession(_) => "browser",
             Credential::ApiKey(_) => "key",
+            Credential::Token(_) => "token",
             Credential::LocalFolder => "local",
         };
         Self {

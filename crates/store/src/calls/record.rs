@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 use toolgate_contracts::call::Attachment;
 use toolgate_contracts::definition::{EgressClass, Label};
 use toolgate_contracts::{
-    AgentId, Amount, ApprovalId, CallId, Digest, Mode, Principal, RunId, Source, StepId, TenantId, Timestamp,
-    ToolError, ToolId, WorkspaceId,
+    AgentId, Amount, ApprovalId, CallId, Digest, GrantId, Mode, Principal, RunId, Source, StepId, TenantId, Timestamp,
+    TokenId, ToolError, ToolId, WorkspaceId,
 };
 
 use super::{ApprovalStatus, RequestKey, Status};
@@ -68,6 +68,12 @@ pub struct CallRecord {
     pub error: Option<ToolError>,
     pub attachments: Vec<Attachment>,
     pub salt: Option<Vec<u8>>,
+    /// Only a person's decision lets it run.
+    pub person_required: bool,
+    pub grant: Option<GrantId>,
+    pub token: Option<TokenId>,
+    /// Which secrets it was given: `[{name, scope, version}]`.
+    pub secrets: Option<Json>,
 }
 
 /// A call that was running when its replica went away.
@@ -82,7 +88,7 @@ const COLUMNS: &str = "c.id, c.call_id, c.run_id, c.root_run_id, c.step_id, s.ti
     c.approval_required, c.approval_id, c.approval_decided_by, c.approval_reason, c.cost_estimate, c.cost, c.reported_cost,
     c.reserved, c.usage, c.attempts, c.cached, c.truncated, c.holder, c.cancel_requested_by, c.definition_digest,
     c.policy_revision, c.created_at, c.started_at, c.completed_at, c.labels, c.metadata, c.decision, c.input,
-    c.proposed_input, c.output, c.error, c.attachments, c.salt";
+    c.proposed_input, c.output, c.error, c.attachments, c.salt, c.person_required, c.grant_id, c.token_id, c.secrets";
 
 impl Store {
     /// One call, whoever asks: rights are judged on what it holds.
@@ -258,6 +264,10 @@ fn record(row: &Row) -> Result<CallRecord, Error> {
         error: maybe_json(row, 44)?,
         attachments: maybe_json(row, 45)?.unwrap_or_default(),
         salt: row.get(46)?,
+        person_required: row.get(47)?,
+        grant: row.get(48)?,
+        token: row.get(49)?,
+        secrets: maybe_json(row, 50)?,
     })
 }
 

@@ -1,0 +1,643 @@
+//! Calls that wait for people: what is asked of whom, the votes, and the grants that decisions make.
+//!
+//! Invariant: an approval moves once out of `open`, in the same commit as its call; a grant is spent by one conditional
+//! statement, in the commit that begins to run what it is for.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use toolgate_contracts::definition::HitlMode;
+use toolgate_contracts::{
+    AgentId, ApprovalId, ApprovalState, AskReason, CallId, Digest, Fault, GrantId, Page, RunId, TenantId, Timestamp,
+    ToolId, Vote, WorkspaceId,
+};
+
+use crate::change::{Change, Expect};
+use crate::cursor::ListOf;
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::{Row, Store, Value};
+
+#[derive(Clone, Debug)]
+pub struct Approval {
+    pub id: ApprovalId,
+    pub call: CallId,
+    pub tool: ToolId,
+    pub agent: Option<AgentId>,
+    pub workspace: Option<WorkspaceId>,
+    pub mode: HitlMode,
+    pub state: ApprovalState,
+    pub person_required: bool,
+    pub reasons: Vec<AskReason>,
+    pub need: u32,
+    /// What the votes must fulfil, each of it: `[{need, from}]`.
+    pub approvers: Json,
+    pub separation: bool,
+    pub round: u32,
+    pub input_digest: Digest,
+    pub edited_by: Option<String>,
+    pub asker: Json,
+    pub binding: Json,
+    pub expires_at: Timestamp,
+    pub remind_at: Option<Timestamp>,
+    pub frozen_at: Option<Timestamp>,
+    pub decided_at: Option<Timestamp>,
+    pub decided_by: Option<String>,
+    pub decision_reason: Option<String>,
+    pub created_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CastVote {
+    pub voter: String,
+    pub vote: Vote,
+    pub reason: Option<String>,
+    pub at: Timestamp,
+}
+
+/// A grant as it is kept. One for a call is spent once; a standing one until its uses or its time run out.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    pub id: GrantId,
+    pub call: Option<CallId>,
+    pub tool: ToolId,
+    pub binding: Json,
+    pub binding_digest: Digest,
+    pub issued_by: String,
+    pub reason: Option<String>,
+    pub expires_at: Timestamp,
+    pub spent_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    pub revoked_by: Option<String>,
+    pub uses: u32,
+    pub uses_max: u32,
+    pub created_at: Timestamp,
+}
+
+/// Which approvals a list is about.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ApprovalFilter {
+    pub state: Option<ApprovalState>,
+    pub tool: Option<ToolId>,
+    pub agent: Option<AgentId>,
+    pub workspace: Option<WorkspaceId>,
+}
+
+/// How an approval ended.
+#[derive(Clone, Debug)]
+pub struct Verdict<'a> {
+    pub state: ApprovalState,
+    pub by: &'a str,
+    pub reason: Option<&'a str>,
+    pub at: Timestamp,
+}
+
+const COLUMNS: &str = "id, call_id, tool_id, agent_id, workspace_id, mode, state, person_required, reasons, need, approvers,
+    separation, round, input_digest, edited_by, asker, binding, expires_at, remind_at, frozen_at, decided_at, decided_by,
+    decision_reason, created_at";
+const GRANT_COLUMNS: &str =
+    "id, call_id, tool_id, binding, binding_digest, issued_by, reason, expires_at, spent_at, revoked_at, revoked_by, uses,
+    uses_max, created_at";
+
+impl Change {
+    pub fn insert_approval(&mut self, approval: &Approval) -> &mut Self {
+        let Approval {
+            id,
+            call,
+            tool,
+            agent,
+            workspace,
+            mode,
+            state,
+            person_required,
+            reasons,
+            need,
+            approvers,
+            separation,
+            round,
+            input_digest,
+            edited_by,
+            asker,
+            binding,
+            expires_at,
+            remind_at,
+            frozen_at,
+            decided_at,
+            decided_by,
+            decision_reason,
+            created_at,
+        } = approval;
+        self.then(
+            "INSERT INTO approvals (tenant_id, id, call_id, tool_id, agent_id, workspace_id, mode, state, person_required, reasons,
+                need, approvers, separation, round, input_digest, edited_by, asker, binding, expires_at, remind_at, frozen_at,
+                decided_at, decided_by, decision_reason, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+                $24, $25)",
+            [
+                (*id).into(),
+                (*call).into(),
+                (*tool).into(),
+                (*agent).into(),
+                (*workspace).into(),
+                mode.as_str().into(),
+                state.as_str().into(),
+                (*person_required).into(),
+                serde_json::to_string(reasons).unwrap_or_default().into(),
+                (*need).into(),
+                approvers.to_string().into(),
+                (*separation).into(),
+                (*round).into(),
+                (*input_digest).into(),
+                edited_by.clone().into(),
+                asker.to_string().into(),
+                binding.to_string().into(),
+                (*expires_at).into(),
+                (*remind_at).into(),
+                (*frozen_at).into(),
+                (*decided_at).into(),
+                decided_by.clone().into(),
+                decision_reason.clone().into(),
+                (*created_at).into(),
+            ],
+        )
+    }
+
+    /// One vote for each person and round; a second one breaks the rule `approval_votes_pkey`.
+    pub fn cast_vote(&mut self, approval: ApprovalId, round: u32, digest: Digest, vote: &CastVote) -> &mut Self {
+        let CastVote { voter, vote, reason, at } = vote;
+        let values: [Value; 7] = [
+            approval.into(),
+            round.into(),
+            voter.into(),
+            vote.as_str().into(),
+            digest.into(),
+            reason.clone().into(),
+            (*at).into(),
+        ];
+        self.then(
+            "INSERT INTO approval_votes (tenant_id, approval_id, round, voter, vote, input_digest, reason, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            values,
+        )
+    }
+
+    /// Ends an approval that is open in this round; whoever comes second is refused with `taken`.
+    pub fn decide_approval(&mut self, id: ApprovalId, round: u32, verdict: &Verdict<'_>, taken: Fault) -> &mut Self {
+        let Verdict { state, by, reason, at } = verdict;
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE approvals SET state = $4, decided_by = $5, decision_reason = $6, decided_at = $7
+             WHERE tenant_id = $1 AND id = $2 AND round = $3 AND state = 'open'",
+            [
+                id.into(),
+                round.into(),
+                state.as_str().into(),
+                (*by).into(),
+                reason.map(str::to_owned).into(),
+                (*at).into(),
+            ],
+        )
+    }
+
+    /// Ends an approval because its time is over; one that was decided, frozen or given more time meanwhile stays.
+    pub fn expire_approval(&mut self, id: ApprovalId, verdict: &Verdict<'_>, taken: Fault) -> &mut Self {
+        let Verdict { state, by, reason, at } = verdict;
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE approvals SET state = $3, decided_by = $4, decision_reason = $5, decided_at = $6
+             WHERE tenant_id = $1 AND id = $2 AND state = 'open' AND frozen_at IS NULL AND expires_at <= $6",
+            [id.into(), state.as_str().into(), (*by).into(), reason.map(str::to_owned).into(), (*at).into()],
+        )
+    }
+
+    /// The call's own part of an approval: from `pending` to `approved`, by whom.
+    pub fn approve_call(&mut self, call: CallId, by: &str, reason: Option<&str>, taken: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE calls SET status = 'approved', approval_status = 'approved', approval_decided_by = $3, approval_reason = $4
+             WHERE tenant_id = $1 AND id = $2 AND status = 'pending'",
+            [call.into(), by.into(), reason.map(str::to_owned).into()],
+        )
+    }
+
+    /// The call's own part of a rejection, beside its end.
+    pub fn note_rejection(&mut self, call: CallId, by: &str, reason: &str) -> &mut Self {
+        self.then(
+            "UPDATE calls SET approval_status = 'rejected', approval_decided_by = $3, approval_reason = $4
+             WHERE tenant_id = $1 AND id = $2",
+            [call.into(), by.into(), reason.into()],
+        )
+    }
+
+    /// More is asked than was: the call waits again, earlier votes are void.
+    pub fn ask_again(&mut self, approval: &Approval, taken: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, taken.clone()),
+            "UPDATE approvals SET state = 'open', round = $3, reasons = $4, need = $5, approvers = $6, mode = $7,
+                person_required = $8, binding = $9, expires_at = $10, remind_at = $11, decided_at = NULL, decided_by = NULL,
+                decision_reason = NULL
+             WHERE tenant_id = $1 AND id = $2 AND state = 'approved'",
+            [
+                approval.id.into(),
+                approval.round.into(),
+                serde_json::to_string(&approval.reasons).unwrap_or_default().into(),
+                approval.need.into(),
+                approval.approvers.to_string().into(),
+                approval.mode.as_str().into(),
+                approval.person_required.into(),
+                approval.binding.to_string().into(),
+                approval.expires_at.into(),
+                approval.remind_at.into(),
+            ],
+        );
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE calls SET status = 'pending', approval_status = 'pending', approval_decided_by = NULL, approval_reason = NULL,
+                person_required = (person_required OR $3)
+             WHERE tenant_id = $1 AND id = $2 AND status = 'approved'",
+            [approval.call.into(), approval.person_required.into()],
+        )
+    }
+
+    /// Another input to decide on: a new round, in which nobody has voted yet. The first proposal is kept.
+    pub fn edit_call(&mut self, approval: &Approval, input: &str, decision: &str, taken: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, taken.clone()),
+            "UPDATE approvals SET round = $3, input_digest = $4, edited_by = $5, binding = $6, reasons = $7, need = $8,
+                approvers = $9, mode = $10, person_required = $11
+             WHERE tenant_id = $1 AND id = $2 AND state = 'open' AND round = $3 - 1",
+            [
+                approval.id.into(),
+                approval.round.into(),
+                approval.input_digest.into(),
+                approval.edited_by.clone().into(),
+                approval.binding.to_string().into(),
+                serde_json::to_string(&approval.reasons).unwrap_or_default().into(),
+                approval.need.into(),
+                approval.approvers.to_string().into(),
+                approval.mode.as_str().into(),
+                approval.person_required.into(),
+            ],
+        );
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE calls SET proposed_input = coalesce(proposed_input, input), input = $3, decision = $4,
+                person_required = (person_required OR $5)
+             WHERE tenant_id = $1 AND id = $2 AND status = 'pending'",
+            [approval.call.into(), input.into(), decision.into(), approval.person_required.into()],
+        )
+    }
+
+    pub fn note_reminder(&mut self, id: ApprovalId, at: Timestamp, taken: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE approvals SET remind_at = NULL WHERE tenant_id = $1 AND id = $2 AND state = 'open' AND remind_at <= $3",
+            [id.into(), at.into()],
+        )
+    }
+
+    /// Deadlines stand still from now on: of the whole tenant, an agent's, or a tool's.
+    pub fn freeze_approvals(&mut self, agent: Option<AgentId>, tool: Option<ToolId>, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE approvals SET frozen_at = $2 WHERE tenant_id = $1 AND state = 'open' AND frozen_at IS NULL
+                AND ($3 OR agent_id = $4) AND ($5 OR tool_id = $6)",
+            [at.into(), agent.is_none().into(), agent.into(), tool.is_none().into(), tool.into()],
+        )
+    }
+
+    /// And go on where they stood, of those that nothing else holds.
+    pub fn thaw_approvals(&mut self, agent: Option<AgentId>, tool: Option<ToolId>, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE approvals SET expires_at = expires_at + ($2 - frozen_at), remind_at = remind_at + ($2 - frozen_at),
+                frozen_at = NULL
+             WHERE tenant_id = $1 AND frozen_at IS NOT NULL AND ($3 OR agent_id = $4) AND ($5 OR tool_id = $6)
+                AND NOT EXISTS (SELECT 1 FROM kill_switches k WHERE k.tenant_id = approvals.tenant_id
+                    AND (k.scope = 'tenant' OR (k.scope = 'agent' AND k.object_id = approvals.agent_id)
+                        OR (k.scope = 'tool' AND k.object_id = approvals.tool_id)))",
+            [at.into(), agent.is_none().into(), agent.into(), tool.is_none().into(), tool.into()],
+        )
+    }
+
+    pub fn insert_grant(&mut self, grant: &Grant) -> &mut Self {
+        let Grant {
+            id,
+            call,
+            tool,
+            binding,
+            binding_digest,
+            issued_by,
+            reason,
+            expires_at,
+            spent_at: _,
+            revoked_at: _,
+            revoked_by: _,
+            uses: _,
+            uses_max,
+            created_at,
+        } = grant;
+        self.then(
+            "INSERT INTO grants (tenant_id, id, call_id, tool_id, binding, binding_digest, issued_by, reason, expires_at, uses_max,
+                created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            [
+                (*id).into(),
+                (*call).into(),
+                (*tool).into(),
+                binding.to_string().into(),
+                (*binding_digest).into(),
+                issued_by.into(),
+                reason.clone().into(),
+                (*expires_at).into(),
+                (*uses_max).into(),
+                (*created_at).into(),
+            ],
+        )
+    }
+
+    /// Spends a call's grant and begins to run it, in one breath: once, in its time, for exactly what it is bound to.
+    pub fn spend_grant(
+        &mut self,
+        grant: GrantId,
+        call: CallId,
+        digest: Digest,
+        started: &Started,
+        refused: Fault,
+    ) -> &mut Self {
+        let Started { at, holder, decision, reserved, secrets } = started;
+        self.expecting(
+            Expect::Rows(1, refused.clone()),
+            "UPDATE grants SET spent_at = $5, uses = 1 WHERE tenant_id = $1 AND id = $2 AND call_id = $3 AND binding_digest = $4
+                AND spent_at IS NULL AND revoked_at IS NULL AND expires_at > $5",
+            [grant.into(), call.into(), digest.into(), (*at).into()],
+        );
+        self.expecting(
+            Expect::Rows(1, refused),
+            "UPDATE calls SET status = 'running', started_at = $4, holder = $5, grant_id = $3, decision = $6, reserved = $7,
+                secrets = $8
+             WHERE tenant_id = $1 AND id = $2 AND status = 'approved'",
+            [
+                call.into(),
+                grant.into(),
+                (*at).into(),
+                holder.clone().into(),
+                decision.into(),
+                reserved.clone().into(),
+                secrets.clone().into(),
+            ],
+        )
+    }
+
+    /// One use of a standing grant.
+    pub fn use_grant(&mut self, grant: GrantId, at: Timestamp, refused: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, refused),
+            "UPDATE grants SET uses = uses + 1 WHERE tenant_id = $1 AND id = $2 AND call_id IS NULL AND revoked_at IS NULL
+                AND expires_at > $3 AND uses < uses_max",
+            [grant.into(), at.into()],
+        )
+    }
+
+    pub fn revoke_grant(&mut self, grant: GrantId, by: &str, at: Timestamp, refused: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, refused),
+            "UPDATE grants SET revoked_at = $3, revoked_by = $4 WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL
+                AND spent_at IS NULL",
+            [grant.into(), at.into(), by.into()],
+        )
+    }
+
+    /// Whatever was granted for a call does not hold any more.
+    pub fn void_grants(&mut self, call: CallId, by: &str, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE grants SET revoked_at = $3, revoked_by = $4
+             WHERE tenant_id = $1 AND call_id = $2 AND revoked_at IS NULL AND spent_at IS NULL",
+            [call.into(), at.into(), by.into()],
+        )
+    }
+}
+
+/// A call that begins to run after it waited.
+#[derive(Clone, Debug)]
+pub struct Started {
+    pub at: Timestamp,
+    pub holder: Option<String>,
+    pub decision: String,
+    pub reserved: Option<String>,
+    pub secrets: Option<String>,
+}
+
+impl Store {
+    pub async fn approval(&self, tenant: TenantId, id: ApprovalId) -> Result<Option<Approval>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM approvals WHERE tenant_id = $1 AND id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![id.into()]).await?;
+        rows.first().map(approval).transpose()
+    }
+
+    pub async fn approval_of(&self, tenant: TenantId, call: CallId) -> Result<Option<Approval>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM approvals WHERE tenant_id = $1 AND call_id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![call.into()]).await?;
+        rows.first().map(approval).transpose()
+    }
+
+    /// The votes of one round, in their order.
+    pub async fn votes(&self, tenant: TenantId, id: ApprovalId, round: u32) -> Result<Vec<CastVote>, Error> {
+        let sql = "SELECT voter, vote, reason, created_at FROM approval_votes
+            WHERE tenant_id = $1 AND approval_id = $2 AND round = $3 ORDER BY created_at, voter";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![id.into(), round.into()]).await?;
+        rows.iter()
+            .map(|row| Ok(CastVote { voter: row.get(0)?, vote: row.parse(1)?, reason: row.get(2)?, at: row.get(3)? }))
+            .collect()
+    }
+
+    /// Approvals, newest first; the open ones oldest first, because they wait.
+    pub async fn approvals(
+        &self,
+        tenant: TenantId,
+        filter: &ApprovalFilter,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Approval>, Fault> {
+        let text = serde_json::to_string(filter).unwrap_or_default();
+        let list = ListOf { tenant, list: "approvals", filter: &text };
+        let after = cursor.map(|cursor| list.key(cursor)).transpose()?;
+        let open = filter.state == Some(ApprovalState::Open);
+        let mut condition = String::new();
+        let mut parameters: Vec<Value> = Vec::new();
+        let mut bind = |what: &str, value: Value| {
+            parameters.push(value);
+            condition = format!("{condition} AND {what} ${}", parameters.len() + 1);
+        };
+        if let Some(after) = after.and_then(|key| key.parse::<ApprovalId>().ok()) {
+            bind(if open { "id >" } else { "id <" }, after.into());
+        }
+        if let Some(tool) = filter.tool {
+            bind("tool_id =", tool.into());
+        }
+        if let Some(agent) = filter.agent {
+            bind("agent_id =", agent.into());
+        }
+        if let Some(workspace) = filter.workspace {
+            bind("workspace_id =", workspace.into());
+        }
+        if let Some(state) = filter.state.filter(|_| !open) {
+            bind("state =", state.as_str().into());
+        }
+        // A literal, so that the partial index is seen to fit.
+        if open {
+            condition += " AND state = 'open'";
+        }
+        let order = if open { "ASC" } else { "DESC" };
+        let sql = format!(
+            "SELECT {COLUMNS} FROM approvals WHERE tenant_id = $1{condition} ORDER BY id {order} LIMIT {}",
+            limit + 1
+        );
+        let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
+        let mut items = rows.iter().map(approval).collect::<Result<Vec<_>, Error>>()?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
+        Ok(Page { items, next_cursor })
+    }
+
+    /// How many wait.
+    pub async fn open_approvals(&self, tenant: TenantId) -> Result<u32, Error> {
+        let sql = "SELECT count(*) FROM approvals WHERE tenant_id = $1 AND state = 'open'";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![]).await?;
+        rows.first().map_or(Ok(0), |row| row.get(0))
+    }
+
+    /// How often the runs under a root have asked people.
+    pub async fn asks_under(&self, tenant: TenantId, root: RunId) -> Result<u32, Error> {
+        let sql = "SELECT count(*) FROM calls WHERE tenant_id = $1 AND root_run_id = $2 AND approval_id IS NOT NULL";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![root.into()]).await?;
+        rows.first().map_or(Ok(0), |row| row.get(0))
+    }
+
+    /// Approvals whose time is over, whoever's.
+    pub async fn overdue_approvals(&self, now: Timestamp) -> Result<Vec<(TenantId, ApprovalId)>, Error> {
+        let sql = "SELECT tenant_id, id FROM approvals
+            WHERE state = 'open' AND frozen_at IS NULL AND expires_at <= $1 ORDER BY expires_at LIMIT 500";
+        self.whoevers(sql, vec![now.into()]).await
+    }
+
+    /// Approvals that people are to be reminded of, whoever's.
+    pub async fn approvals_to_remind(&self, now: Timestamp) -> Result<Vec<(TenantId, ApprovalId)>, Error> {
+        let sql =
+            "SELECT tenant_id, id FROM approvals WHERE state = 'open' AND frozen_at IS NULL AND remind_at IS NOT NULL
+            AND remind_at <= $1 ORDER BY remind_at LIMIT 500";
+        self.whoevers(sql, vec![now.into()]).await
+    }
+
+    async fn whoevers(&self, sql: &str, parameters: Vec<Value>) -> Result<Vec<(TenantId, ApprovalId)>, Error> {
+        let rows = self.query(&Scope::Everyone("what is due, whoever's"), sql, parameters).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    }
+
+    /// Calls that were approved and that nobody has begun to run, whoever's, oldest first.
+    pub async fn approved_calls(&self) -> Result<Vec<(TenantId, CallId)>, Error> {
+        let sql =
+            "SELECT tenant_id, id FROM calls WHERE status = 'approved' AND status <> 'completed' ORDER BY id LIMIT 500";
+        let rows = self.query(&Scope::Everyone("what is approved is anyone's to run"), sql, vec![]).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    }
+
+    /// The grant of a call that still holds, if there is one.
+    pub async fn grant_of(&self, tenant: TenantId, call: CallId) -> Result<Option<Grant>, Error> {
+        let sql = format!(
+            "SELECT {GRANT_COLUMNS} FROM grants WHERE tenant_id = $1 AND call_id = $2 AND revoked_at IS NULL ORDER BY id DESC LIMIT 1"
+        );
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![call.into()]).await?;
+        rows.first().map(grant).transpose()
+    }
+
+    /// Standing grants of a tool that may still be used.
+    pub async fn standing_grants_of(
+        &self,
+        tenant: TenantId,
+        tool: ToolId,
+        now: Timestamp,
+    ) -> Result<Vec<Grant>, Error> {
+        let sql = format!(
+            "SELECT {GRANT_COLUMNS} FROM grants WHERE tenant_id = $1 AND tool_id = $2 AND call_id IS NULL AND revoked_at IS NULL
+                AND expires_at > $3 AND uses < uses_max ORDER BY id LIMIT 100"
+        );
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![tool.into(), now.into()]).await?;
+        rows.iter().map(grant).collect()
+    }
+
+    pub async fn grant(&self, tenant: TenantId, id: GrantId) -> Result<Option<Grant>, Error> {
+        let sql = format!("SELECT {GRANT_COLUMNS} FROM grants WHERE tenant_id = $1 AND id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![id.into()]).await?;
+        rows.first().map(grant).transpose()
+    }
+
+    /// Standing grants, newest first, with those that have run out.
+    pub async fn standing_grants(
+        &self,
+        tenant: TenantId,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Grant>, Fault> {
+        let list = ListOf { tenant, list: "grants", filter: "" };
+        let before = cursor.map(|cursor| list.key(cursor)).transpose()?.and_then(|key| key.parse::<GrantId>().ok());
+        let sql = format!(
+            "SELECT {GRANT_COLUMNS} FROM grants WHERE tenant_id = $1 AND call_id IS NULL AND (id < $2 OR $3)
+             ORDER BY id DESC LIMIT {}",
+            limit + 1
+        );
+        let parameters = vec![before.into(), before.is_none().into()];
+        let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
+        let mut items = rows.iter().map(grant).collect::<Result<Vec<_>, Error>>()?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
+        Ok(Page { items, next_cursor })
+    }
+}
+
+fn approval(row: &Row) -> Result<Approval, Error> {
+    Ok(Approval {
+        id: row.get(0)?,
+        call: row.get(1)?,
+        tool: row.get(2)?,
+        agent: row.get(3)?,
+        workspace: row.get(4)?,
+        mode: row.parse(5)?,
+        state: row.parse(6)?,
+        person_required: row.get(7)?,
+        reasons: row.json(8)?,
+        need: row.get(9)?,
+        approvers: row.json(10)?,
+        separation: row.get(11)?,
+        round: row.get(12)?,
+        input_digest: row.get(13)?,
+        edited_by: row.get(14)?,
+        asker: row.json(15)?,
+        binding: row.json(16)?,
+        expires_at: row.get(17)?,
+        remind_at: row.get(18)?,
+        frozen_at: row.get(19)?,
+        decided_at: row.get(20)?,
+        decided_by: row.get(21)?,
+        decision_reason: row.get(22)?,
+        created_at: row.get(23)?,
+    })
+}
+
+fn grant(row: &Row) -> Result<Grant, Error> {
+    Ok(Grant {
+        id: row.get(0)?,
+        call: row.get(1)?,
+        tool: row.get(2)?,
+        binding: row.json(3)?,
+        binding_digest: row.get(4)?,
+        issued_by: row.get(5)?,
+        reason: row.get(6)?,
+        expires_at: row.get(7)?,
+        spent_at: row.get(8)?,
+        revoked_at: row.get(9)?,
+        revoked_by: row.get(10)?,
+        uses: row.get(11)?,
+        uses_max: row.get(12)?,
+        created_at: row.get(13)?,
+    })
+}
