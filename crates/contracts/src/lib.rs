@@ -14,13 +14,16 @@ pub mod digest;
 pub mod egress;
 pub mod event;
 pub mod fault;
+pub mod guardrail;
 pub mod id;
+pub mod input_request;
 pub mod json;
 pub mod name;
 pub mod notice;
 pub mod page;
 pub mod permission;
 pub mod runner;
+pub mod secret;
 pub mod settings;
 pub mod sql;
 
@@ -34,14 +37,17 @@ pub use definition::Definition;
 pub use digest::Digest;
 pub use egress::{HostPattern, Opening, OpeningSpec, Scheme};
 pub use fault::{ErrorCode, Fault, FaultKind, ToolError};
+pub use guardrail::Guardrail;
 pub use id::{
     AcceptanceId, AccountId, AgentId, ApprovalId, BlobId, CallId, DeliveryId, GrantId, Id, InputRequestId, KeyId,
-    LeafId, LeaseId, OpeningId, ProfileId, RunId, SessionId, StepId, TenantId, TokenId, ToolId, UserId, VersionId,
-    WebhookId, WorkspaceId,
+    LeafId, LeaseId, OpeningId, PlaceId, ProfileId, RunId, SessionId, StepId, TenantId, TokenId, ToolId, UserId,
+    VersionId, WebhookId, WorkspaceId,
 };
+pub use input_request::{InputRequest, InputRequestState, NewQuestion};
 pub use name::{FoldedName, Slug, ToolName, ToolRef};
-pub use notice::{Notice, NoticeType};
+pub use notice::{DeliveryState, Notice, NoticeType, WebhookState};
 pub use page::Page;
 pub use permission::{Permission, Permissions, Role};
 pub use runner::Runner;
+pub use secret::{ResolvedSecret, SecretAllowed, SecretInfo, SecretPlace, SecretScope};
 pub use settings::TenantSettings;

@@ -3,8 +3,10 @@
 //!
 //! Invariant: no I/O and no clock of its own. The same facts always give the same answer.
 
+pub mod audit_event;
 pub mod cedar;
 pub mod constraint;
 pub mod detect;
 pub mod labels;
+pub mod response;
 pub mod token;
