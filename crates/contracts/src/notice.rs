@@ -17,6 +17,12 @@ words! {
     }
 }
 
+words! { WebhookState { Active = "active", Paused = "paused" } }
+words! {
+    /// `held`: its webhook is paused, and it goes out when that is resumed.
+    DeliveryState { Waiting = "waiting", Delivered = "delivered", Failed = "failed", Held = "held" }
+}
+
 /// The body of a webhook: ids and a link, never arguments or output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Notice {

@@ -381,7 +381,7 @@ CREATE TABLE calls (
     definition_digest {bytes} NOT NULL,
     policy_revision {int} NOT NULL DEFAULT 0,
     -- Under which capability token it was asked, which standing grant let it run, and which secrets it was given:
-    -- [{name, scope, version}].
+    -- [{name, scope, scope_id, version}].
     token_id {uuid},
     grant_id {uuid},
     secrets TEXT,
@@ -657,14 +657,22 @@ CREATE TABLE input_requests (
     state TEXT NOT NULL DEFAULT 'open' CONSTRAINT input_requests_state CHECK (state IN ('open', 'answered', 'expired', 'cancelled')),
     answer TEXT,
     answered_by TEXT,
-    answered_at {int},
+    -- When it was answered, expired or was cancelled.
+    closed_at {int},
     expires_at {int} NOT NULL,
+    -- Under a kill switch its deadline stands still.
+    frozen_at {int},
+    -- With which the log's entries commit to question and answer. Erased with them.
+    salt {bytes},
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id)
 ) {strict};
 CREATE INDEX input_requests_open ON input_requests (tenant_id, id) WHERE state = 'open';
 CREATE INDEX input_requests_run ON input_requests (tenant_id, run_id, id);
-CREATE INDEX input_requests_expiry ON input_requests (expires_at) WHERE state = 'open';
+CREATE INDEX input_requests_expiry ON input_requests (expires_at) WHERE state = 'open' AND frozen_at IS NULL;
+CREATE INDEX input_requests_frozen ON input_requests (tenant_id, agent_id) WHERE state = 'open' AND frozen_at IS NOT NULL;
+CREATE INDEX input_requests_asked_by ON input_requests (tenant_id, asked_by, id);
+CREATE INDEX input_requests_answered_by ON input_requests (tenant_id, answered_by, id) WHERE answered_by IS NOT NULL;
 
 CREATE TABLE webhooks (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
@@ -675,6 +683,7 @@ CREATE TABLE webhooks (
     key_id TEXT NOT NULL,
     sealed {bytes} NOT NULL,
     sealed_before {bytes},
+    rotated_at {int},
     state TEXT NOT NULL DEFAULT 'active' CONSTRAINT webhooks_state CHECK (state IN ('active', 'paused')),
     paused_because TEXT,
     created_by TEXT NOT NULL,
@@ -691,7 +700,7 @@ CREATE TABLE deliveries (
     webhook_id {uuid},
     event_type TEXT NOT NULL,
     body TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'waiting' CONSTRAINT deliveries_state CHECK (state IN ('waiting', 'delivered', 'failed')),
+    state TEXT NOT NULL DEFAULT 'waiting' CONSTRAINT deliveries_state CHECK (state IN ('waiting', 'delivered', 'failed', 'held')),
     attempts {int} NOT NULL DEFAULT 0,
     next_at {int} NOT NULL,
     last_error TEXT,
@@ -699,8 +708,10 @@ CREATE TABLE deliveries (
     delivered_at {int},
     PRIMARY KEY (tenant_id, id)
 ) {strict};
-CREATE INDEX deliveries_due ON deliveries (next_at) WHERE state = 'waiting';
+CREATE INDEX deliveries_due ON deliveries (next_at, tenant_id, webhook_id) WHERE state = 'waiting';
+CREATE INDEX deliveries_waiting ON deliveries (tenant_id, webhook_id, attempts, id) WHERE state = 'waiting';
 CREATE INDEX deliveries_webhook ON deliveries (tenant_id, webhook_id, id) WHERE webhook_id IS NOT NULL;
+CREATE INDEX deliveries_age ON deliveries (created_at) WHERE state <> 'waiting';
 
 CREATE TABLE request_ids (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
@@ -715,20 +726,24 @@ CREATE INDEX request_ids_expiry ON request_ids (expires_at);
 
 CREATE TABLE secrets (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
-    id {uuid} NOT NULL,
     scope TEXT NOT NULL CONSTRAINT secrets_scope CHECK (scope IN ('user', 'workspace', 'org')),
+    -- The user, the workspace or the tenant.
     scope_id {uuid} NOT NULL,
     name TEXT NOT NULL,
+    -- Of the value. A secret that was taken away keeps its row without a value, so that no version comes twice: a grant
+    -- names it.
     version {int} NOT NULL,
-    key_id TEXT NOT NULL,
-    nonce {bytes} NOT NULL,
-    ciphertext {bytes} NOT NULL,
+    -- Under which of the tenant's data keys.
+    key_id TEXT,
+    ciphertext {bytes},
+    -- {tools, hosts, code}.
     allowed TEXT NOT NULL DEFAULT '{}',
     created_by TEXT NOT NULL,
     created_at {int} NOT NULL,
-    PRIMARY KEY (tenant_id, id)
+    PRIMARY KEY (tenant_id, scope, scope_id, name),
+    CONSTRAINT secrets_sealed CHECK ((key_id IS NULL) = (ciphertext IS NULL))
 ) {strict};
-CREATE UNIQUE INDEX secrets_name ON secrets (tenant_id, scope, scope_id, name, version);
+CREATE INDEX secrets_key ON secrets (tenant_id, key_id) WHERE key_id IS NOT NULL;
 
 CREATE TABLE usage (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),

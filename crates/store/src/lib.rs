@@ -28,6 +28,7 @@ pub mod retention;
 mod row;
 pub mod runs;
 mod scope;
+pub mod secrets;
 pub mod server_keys;
 mod sql;
 mod statements;

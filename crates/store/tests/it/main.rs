@@ -12,6 +12,7 @@ mod lists;
 mod lock;
 mod migrations;
 mod notes;
+mod notices;
 mod product;
 mod rules;
 mod schema;
