@@ -123,6 +123,7 @@ kinds! {
     LeafKind => LeafId,
     LeaseKind => LeaseId,
     OpeningKind => OpeningId,
+    PlaceKind => PlaceId,
     ProfileKind => ProfileId,
     RunKind => RunId,
     SessionKind => SessionId,

@@ -86,6 +86,36 @@ impl Change {
         )
     }
 
+    /// What it made is no longer good.
+    pub fn end_server_key(&mut self, kind: &str, kid: &str) -> &mut Self {
+        self.then(
+            "/* no tenant: a key is named by its kind and id */
+             UPDATE server_keys SET state = 'retired' WHERE kind = $1 AND kid = $2 AND state = 'retiring'",
+            [kind.into(), kid.into()],
+        )
+    }
+
+    /// Ends a tenant's data key, unless a secret still lies under it.
+    pub fn end_data_key(&mut self, kid: &str) -> &mut Self {
+        self.then(
+            "UPDATE server_keys SET state = 'retired'
+             WHERE tenant_id = $1 AND kind = 'data_key' AND kid = $2 AND state = 'retiring'
+             AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.tenant_id = $1 AND s.key_id = $2)",
+            [kid.into()],
+        )
+    }
+
+    /// What this change seals is sealed under the key that is active when it is committed: nobody ends a key below it.
+    pub fn hold_data_key(&mut self, kid: &str) -> &mut Self {
+        let rotated = Fault::conflict("the tenant's data key was rotated meanwhile", "try again");
+        self.expecting(
+            Expect::Rows(1, rotated),
+            "UPDATE server_keys SET state = 'active'
+             WHERE tenant_id = $1 AND kind = 'data_key' AND kid = $2 AND state = 'active'",
+            [kid.into()],
+        )
+    }
+
     /// Puts a key under another master key, unless somebody did so since `key` was read.
     pub fn rewrap_server_key(&mut self, key: &WrappedKey, wrapped: Vec<u8>) -> &mut Self {
         self.then(

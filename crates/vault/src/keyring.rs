@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use data_encoding::BASE32_NOPAD;
 use tokio::sync::Mutex;
-use toolgate_contracts::{Clock, Fault, FaultKind, Rng, TenantId};
+use toolgate_contracts::{Clock, Fault, FaultKind, Rng, TenantId, Timestamp};
 use toolgate_store::server_keys::{KeyState, WrappedKey};
 use toolgate_store::{Change, Store};
 use tracing::info;
@@ -65,6 +65,49 @@ impl Purpose {
             Self::DataKey => "data_key",
         }
     }
+
+    /// Whether a new one may take its place. The check has none to take its place, and from a tenant's own key come the
+    /// ids of calls that are still to be made.
+    pub const fn rotates(self) -> bool {
+        !matches!(self, Self::Check | Self::Tenant)
+    }
+
+    /// Whether each tenant has its own.
+    const fn is_tenants(self) -> bool {
+        matches!(self, Self::Tenant | Self::Checkpoint | Self::DataKey)
+    }
+
+    /// How long what a key made stays good once another took its place. `None`: as long as it is kept, for the log and
+    /// for what lies under a data key.
+    const fn life_s(self) -> Option<i64> {
+        match self {
+            // Fifteen minutes, and clocks that differ.
+            Self::Token => Some(20 * 60),
+            // Cursors of lists that somebody is reading.
+            Self::Seal => Some(24 * 60 * 60),
+            // Read and checked, or tried again, days later.
+            Self::Response | Self::Webhook => Some(7 * 24 * 60 * 60),
+            Self::Check | Self::Tenant | Self::Checkpoint | Self::DataKey => None,
+        }
+    }
+}
+
+impl std::str::FromStr for Purpose {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|purpose| purpose.as_str() == text).ok_or(())
+    }
+}
+
+/// A key as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    pub kind: String,
+    pub kid: String,
+    pub tenant: Option<TenantId>,
+    pub state: KeyState,
+    pub created_at: Timestamp,
 }
 
 pub struct Key {
@@ -154,7 +197,7 @@ impl Keyring {
         let mut rings: HashMap<Slot, Ring> = HashMap::new();
         for row in &rows {
             // A kind of a newer Toolgate is none of ours.
-            let Some(purpose) = Purpose::ALL.into_iter().find(|purpose| purpose.as_str() == row.kind) else { continue };
+            let Ok(purpose) = row.kind.parse::<Purpose>() else { continue };
             let slot = rings.entry((purpose, row.tenant)).or_default();
             slot.add(row.state, masters.unwrap(row));
         }
@@ -232,12 +275,107 @@ impl Keyring {
         made.ok_or_else(|| Fault::internal(format!("the {} key went away while it was rotated", purpose.as_str())))
     }
 
+    /// Rotates what a server has of a kind: its own key and this tenant's, or the one it would make first.
+    pub async fn rotate_kind(&self, purpose: Purpose, tenant: TenantId) -> Result<Vec<Arc<Key>>, Fault> {
+        if !purpose.rotates() {
+            return Err(Fault::conflict(
+                format!("the key `{}` is not rotated: what was made from it must stay as it is", purpose.as_str()),
+                "to change what wraps it, see `toolgate keys rewrap`",
+            ));
+        }
+        let mut slots = Vec::new();
+        for slot in [None, Some(tenant)] {
+            if !self.all(purpose, slot).await?.is_empty() {
+                slots.push(slot);
+            }
+        }
+        if slots.is_empty() {
+            slots.push(purpose.is_tenants().then_some(tenant));
+        }
+        let mut made = Vec::with_capacity(slots.len());
+        for slot in slots {
+            made.push(self.rotate(purpose, slot).await?);
+        }
+        Ok(made)
+    }
+
+    /// Makes a new key and ends those before it at once: nothing that they made is good any more.
+    pub async fn replace(&self, purpose: Purpose, tenant: Option<TenantId>) -> Result<Arc<Key>, Fault> {
+        let made = self.rotate(purpose, tenant).await?;
+        for before in self.all(purpose, tenant).await?.iter().filter(|key| key.kid != made.kid) {
+            self.end(purpose, tenant, &before.kid).await?;
+        }
+        self.all(purpose, tenant).await?;
+        Ok(made)
+    }
+
+    /// Ends keys whose last work has run out. Call it now and then; answers how many it ended.
+    pub async fn end_expired(&self) -> Result<usize, Fault> {
+        let now = self.0.clock.now();
+        let rows = self.0.store.server_keys().await?;
+        let mut ended = 0;
+        for row in rows.iter().filter(|row| row.state == KeyState::Retiring) {
+            let Some(purpose) = row.kind.parse::<Purpose>().ok() else { continue };
+            let Some(life_s) = purpose.life_s() else { continue };
+            // It made its last when the next one was made. Newest first, so the last before it in the list.
+            let newer = rows.iter().take_while(|other| other.kid != row.kid);
+            let since = newer.filter(|other| other.kind == row.kind && other.tenant == row.tenant).last();
+            if since.is_some_and(|since| since.created_at.plus_seconds(life_s) <= now) {
+                self.end(purpose, row.tenant, &row.kid).await?;
+                ended += 1;
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn end(&self, purpose: Purpose, tenant: Option<TenantId>, kid: &str) -> Result<(), Fault> {
+        let mut change = Change::new(tenant.unwrap_or(TenantId::SYSTEM));
+        change.end_server_key(purpose.as_str(), kid);
+        self.0.store.commit(change).await?;
+        info!(kind = purpose.as_str(), kid, "a server key ended");
+        Ok(())
+    }
+
+    /// Ends the tenant's data keys under which no secret lies any more.
+    pub(crate) async fn end_unused_data_keys(&self, tenant: TenantId) -> Result<usize, Fault> {
+        let keys = self.all(Purpose::DataKey, Some(tenant)).await?;
+        let mut ended = 0;
+        for key in keys.iter().skip(1) {
+            let mut change = Change::new(tenant);
+            change.end_data_key(&key.kid);
+            let outcome = self.0.store.commit(change).await?;
+            ended += usize::from(outcome.changed.first() == Some(&1));
+        }
+        self.all(Purpose::DataKey, Some(tenant)).await?;
+        Ok(ended)
+    }
+
+    /// Every key without its bytes, newest first.
+    pub async fn list(&self) -> Result<Vec<KeyInfo>, Fault> {
+        let rows = self.0.store.server_keys().await?;
+        let info = |row: WrappedKey| {
+            let WrappedKey { kind, kid, tenant, wrapped: _, state, created_at } = row;
+            KeyInfo { kind, kid, tenant, state, created_at }
+        };
+        Ok(rows.into_iter().map(info).collect())
+    }
+
+    /// Puts every key under the present master key: what [`Keyring::rewrap`] does, for whoever was opened with both.
+    pub async fn rewrap_all(&self) -> Result<usize, Fault> {
+        let masters = self.0.masters.load_full();
+        let present = masters.0.first().ok_or_else(|| Fault::internal("the keyring has no master key"))?;
+        self.rewrap_under(Arc::clone(present)).await
+    }
+
     /// Puts every key under `new`, row by row, and wraps new ones with it from now on. Cut short it has lost nothing:
     /// open with both keys and call it again. Answers how many keys it wrapped anew.
     pub async fn rewrap(&self, new: MasterKey) -> Result<usize, Fault> {
+        self.rewrap_under(Arc::new(new)).await
+    }
+
+    async fn rewrap_under(&self, new: Arc<MasterKey>) -> Result<usize, Fault> {
         let _writing = self.0.writing.lock().await;
         let before = self.0.masters.load_full();
-        let new = Arc::new(new);
         let others = before.0.iter().filter(|master| master.bytes() != new.bytes()).cloned();
         // Before the first row, so that a key made meanwhile is under the new one.
         let masters = Arc::new(Masters(std::iter::once(new.clone()).chain(others).collect()));

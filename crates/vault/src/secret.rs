@@ -1,5 +1,6 @@
 //! A secret value on its way to a runner.
 
+use toolgate_contracts::SecretAllowed;
 use zeroize::Zeroizing;
 
 /// Cannot be copied, shown or written by accident; wiped when it goes.
@@ -16,11 +17,22 @@ use zeroize::Zeroizing;
 pub struct Secret {
     name: String,
     value: Zeroizing<Vec<u8>>,
+    allowed: SecretAllowed,
 }
 
 impl Secret {
     pub fn new(name: impl Into<String>, value: Vec<u8>) -> Self {
-        Self { name: name.into(), value: Zeroizing::new(value) }
+        Self { name: name.into(), value: Zeroizing::new(value), allowed: SecretAllowed::default() }
+    }
+
+    pub(crate) fn opened(name: String, value: Zeroizing<Vec<u8>>, allowed: SecretAllowed) -> Self {
+        Self { name, value, allowed }
+    }
+
+    /// Whether its owner lets a request to this host carry it. A host is what the connection is made to, not what an
+    /// argument says.
+    pub fn may_go_to(&self, host: &str) -> bool {
+        self.allowed.has_host(host)
     }
 
     pub fn name(&self) -> &str {

@@ -6,4 +6,5 @@ mod encodings;
 mod ids;
 mod keys;
 mod redaction;
+mod secrets;
 mod streams;
