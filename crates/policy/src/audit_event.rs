@@ -42,3 +42,41 @@ fn mac(event: &Map<String, Value>, key: &[u8; 32]) -> Hmac<Sha256> {
     mac.update(json::canonical(&Value::Object(event.clone())).as_bytes());
     mac
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_verifies_under_its_tenants_key_alone() {
+        let tenant = |number| TenantId::from_uuid(uuid::Uuid::from_u128(number));
+        let key = event_key(&[7; 32], tenant(1)).unwrap();
+        let mut event =
+            json!({"event_id": "e", "result_code": 0, "args": {"to": "[redacted]"}}).as_object().cloned().unwrap();
+        sign_event(&mut event, &key);
+        let event = Value::Object(event);
+        assert!(verify_event(&event, &key));
+        assert!(!verify_event(&event, &event_key(&[7; 32], tenant(2)).unwrap()), "another tenant");
+        assert!(!verify_event(&event, &event_key(&[8; 32], tenant(1)).unwrap()), "another server");
+        for (member, value) in [("result_code", json!(1)), ("signature", json!("")), ("more", json!(0))] {
+            let mut changed = event.clone();
+            changed[member] = value;
+            assert!(!verify_event(&changed, &key), "{member}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_what_other_programs_derive() {
+        // HKDF-SHA-256 with salt = sixteen bytes of the tenant's UUID, computed elsewhere.
+        let key = event_key(&[7; 32], TenantId::from_uuid(uuid::Uuid::from_u128(1))).unwrap();
+        assert_eq!(
+            data_encoding::HEXLOWER.encode(&*key),
+            "2f908dc5f6736f6ba53dacc6c29b83c9eeb11eae4fc6344a2d7a21b6acaf4586"
+        );
+        let mut event = json!({"b": 1, "a": "é"}).as_object().cloned().unwrap();
+        sign_event(&mut event, &key);
+        assert_eq!(event["signature"], json!("Ynhnke8/YmR28WLb9zqG4s4ktSb7SRMLbMbTQzLhjeY="));
+    }
+}
