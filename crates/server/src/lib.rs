@@ -6,6 +6,7 @@
 pub mod api;
 mod app;
 mod auth;
+pub mod compat;
 pub mod config;
 mod doctor;
 mod exposition;

@@ -6,6 +6,7 @@ mod access;
 mod agents;
 mod control;
 mod doors;
+mod faces;
 mod isolation;
 mod listening;
 mod observing;

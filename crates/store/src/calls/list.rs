@@ -170,6 +170,18 @@ impl Store {
         Ok(Page { items, next_cursor })
     }
 
+    /// The ids of calls behind `before`, newest first; for whoever reads the calls whole.
+    pub async fn call_ids(
+        &self,
+        tenant: TenantId,
+        sight: &Sight,
+        filter: &CallFilter,
+        before: Option<CallId>,
+        limit: u32,
+    ) -> Result<Vec<CallId>, Error> {
+        Ok(self.call_rows(tenant, sight, filter, before, limit).await?.into_iter().map(|call| call.id).collect())
+    }
+
     async fn call_rows(
         &self,
         tenant: TenantId,

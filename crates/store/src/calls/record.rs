@@ -102,6 +102,22 @@ impl Store {
         rows.first().map(record).transpose()
     }
 
+    /// Some calls whole, newest first; those that are gone are left out.
+    pub async fn call_records(&self, tenant: TenantId, ids: &[CallId]) -> Result<Vec<CallRecord>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places: Vec<String> = (2..ids.len() + 2).map(|place| format!("${place}")).collect();
+        let sql = format!(
+            "SELECT {COLUMNS} FROM calls c JOIN tools t ON t.id = c.tool_id
+             LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
+             WHERE c.tenant_id = $1 AND c.id IN ({}) ORDER BY c.id DESC",
+            places.join(", ")
+        );
+        let parameters = ids.iter().map(|id| (*id).into()).collect();
+        self.query(&Scope::Tenant(tenant), &sql, parameters).await?.iter().map(record).collect()
+    }
+
     /// A principal's calls behind `after`, oldest first.
     pub async fn calls_of(
         &self,

@@ -1,0 +1,38 @@
+//! Calls as whole records, page by page: for those who show them in another shape than ours.
+
+use toolgate_contracts::{CallId, Caller, Fault, Status};
+use toolgate_store::calls::{CallFilter, CallRecord};
+
+use crate::engine::Engine;
+
+impl Engine {
+    /// Calls that the caller may read, behind `before`, newest first; of these `statuses`, or of all where none is named.
+    pub async fn list_records(
+        &self,
+        caller: &Caller,
+        filter: &CallFilter,
+        statuses: &[Status],
+        before: Option<CallId>,
+        limit: u32,
+    ) -> Result<Vec<CallRecord>, Fault> {
+        let sight = self.sight(caller).await?;
+        let mut filter = filter.clone();
+        // A key made for an agent sees that agent's calls and no others of its owner.
+        if let Some(own) = caller.agent {
+            if filter.agent.is_some_and(|asked| asked != own) {
+                return Ok(Vec::new());
+            }
+            filter.agent = Some(own);
+        }
+        let wanted: Vec<Option<Status>> =
+            if statuses.is_empty() { vec![None] } else { statuses.iter().copied().map(Some).collect() };
+        let mut ids = Vec::new();
+        for status in wanted {
+            let filter = CallFilter { status, ..filter.clone() };
+            ids.extend(self.store.call_ids(caller.tenant, &sight, &filter, before, limit).await?);
+        }
+        ids.sort_unstable_by(|left, right| right.cmp(left));
+        ids.truncate(limit as usize);
+        Ok(self.store.call_records(caller.tenant, &ids).await?)
+    }
+}
