@@ -36,7 +36,7 @@ pub const CATEGORIES: [&str; 13] = [
 ];
 
 /// Members that hold payloads or schemas, in which `null` is a value and not an absence.
-pub const OPAQUE_MEMBERS: [&str; 12] = [
+pub const OPAQUE_MEMBERS: [&str; 14] = [
     "input_schema",
     "output_schema",
     "input",
@@ -49,6 +49,8 @@ pub const OPAQUE_MEMBERS: [&str; 12] = [
     "metadata",
     "structured",
     "app_data",
+    "schema",
+    "answer",
 ];
 
 macro_rules! words {

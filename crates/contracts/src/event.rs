@@ -21,7 +21,8 @@ words! {
         ApprovalRequested = "approval.requested", ApprovalDecided = "approval.decided",
         ApprovalRejected = "approval.rejected", ApprovalExpired = "approval.expired",
         StepStarted = "step.started", StepCompleted = "step.completed", StepFailed = "step.failed",
-        InputRequested = "input.requested", InputSubmitted = "input.submitted", LimitReached = "limit.reached"
+        InputRequested = "input.requested", InputSubmitted = "input.submitted",
+        InputExpired = "input.expired", InputCancelled = "input.cancelled", LimitReached = "limit.reached"
     }
 }
 

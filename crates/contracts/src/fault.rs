@@ -231,6 +231,7 @@ impl Fault {
         let name: String = name.to_string().chars().take(120).flat_map(char::escape_debug).collect();
         let remedy = match what {
             "call" => "list what there is with `toolgate calls list`".to_owned(),
+            "question" => "list what there is with `toolgate input list`".to_owned(),
             "kill switch" => "list what there is with `toolgate killswitch list`".to_owned(),
             "step" => "see the run's steps with `toolgate run show RUN`".to_owned(),
             "blob" => {

@@ -15,6 +15,7 @@ mod entry;
 mod execute;
 pub mod external;
 pub mod follow;
+pub mod input;
 pub mod metrics;
 mod output;
 pub mod permit;

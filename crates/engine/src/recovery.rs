@@ -110,6 +110,7 @@ impl Engine {
             let done = async {
                 self.stop_cancelled().await?;
                 self.expire_work().await?;
+                self.attend_questions().await?;
                 if round.is_multiple_of(RECOVER_EVERY) {
                     let lost = Box::pin(self.recover()).await?;
                     self.probe_later(lost);

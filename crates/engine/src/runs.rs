@@ -342,6 +342,7 @@ impl Engine {
         let event = run_event(caller, event_type, data, now);
         let mut change = Change::new(caller.tenant);
         change.move_run(run.id, state, reason, now, ended).append_events(run.id, Place::Counted, None, &[event], now);
+        change.cancel_questions_of(run.id, now);
         self.store.commit(change).await?;
         self.signal(caller.tenant, run.id, None);
         if state == RunState::Cancelled {

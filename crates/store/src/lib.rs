@@ -17,6 +17,7 @@ pub mod cursor;
 mod error;
 pub mod events;
 mod guard;
+pub mod input_requests;
 pub mod leases;
 pub mod lock;
 mod migrate;
@@ -37,6 +38,7 @@ pub mod testing;
 mod url;
 pub mod usage;
 mod value;
+pub mod waits;
 pub mod work;
 
 pub use change::{Change, Durability, Expect, Outcome};

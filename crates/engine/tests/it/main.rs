@@ -10,6 +10,7 @@ mod limits;
 mod modes;
 mod output;
 mod path;
+mod questions;
 mod recovery;
 mod runs;
 mod shared;
