@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::agent::SideEffects;
-use toolgate_contracts::{AgentId, CallId, Mode, Permissions, Principal, RunId, Slug, StepId, TenantId, Timestamp};
+use toolgate_contracts::{AgentId, CallId, Mode, Permissions, Principal, ResolvedSecret, RunId, Slug, StepId, TenantId, Timestamp};
 use toolgate_registry::snapshot::ResolvedTool;
 
 use crate::runner::OutputSink;
@@ -30,6 +30,8 @@ pub struct Call {
     pub mode: Mode,
     pub tool: ResolvedTool,
     pub input: Arc<Value>,
+    /// Which secrets it was asked with: what it is given when it runs is these or none.
+    pub secrets: Vec<ResolvedSecret>,
     pub timeout: Duration,
     pub created_at: Timestamp,
     /// Cancelled when somebody asks it to stop, and when its time is over.

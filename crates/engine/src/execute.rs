@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{Instant, sleep, sleep_until};
 use toolgate_contracts::definition::{CachePolicy, CacheScope, OUTPUT_BYTES_DEFAULT};
 use toolgate_contracts::{
-    Amount, Digest, ErrorCode, Fault, Mode, Permission, Permissions, Status, ToolError, ToolResult, json,
+    Amount, Digest, ErrorCode, Fault, Mode, Permission, Permissions, Status, ToolError, ToolResult, WorkspaceId, json,
 };
 
 use crate::call::Call;
@@ -23,10 +23,11 @@ use crate::permit::Permit;
 use crate::record::{Ended, Prepared, Written};
 use crate::reserve::{Hold, hold_without_room};
 use crate::runner::{Done, NewAttachment, Outcome, Runner};
+use crate::secrets::{self, Opened, Secrets};
 use crate::shared::{Answer, CacheKey, CacheParts, Cached, Flight, KeptAttachment, Sharing};
 use toolgate_contracts::Envelope;
 use toolgate_store::{Change, Durability, Error};
-use toolgate_vault::RedactorStream;
+use toolgate_vault::{Redactor, RedactorStream};
 
 /// An effect-free call that ends within this and streams nothing costs one commit, at its end.
 const QUICK: Duration = Duration::from_millis(50);
@@ -71,7 +72,9 @@ impl Engine {
         let call = Arc::clone(&prepared.call);
         let _running = self.metrics.call_started();
         let deadline = Instant::now() + call.timeout;
-        let mut run = pin!(self.execute(&call));
+        // Set before the runner is asked for anything: nothing can leave that was not known before.
+        let opened = OnceLock::new();
+        let mut run = pin!(self.execute(&call, prepared.workspace, &opened));
         let mut done = poll_once(run.as_mut()).await;
         if done.is_none() && written == Written::Nothing {
             done = tokio::select! {
@@ -89,13 +92,13 @@ impl Engine {
         }
         let ran = match done {
             Some(ran) => Ok(ran),
-            None => Box::pin(self.attend(&prepared, run.as_mut(), deadline)).await,
+            None => Box::pin(self.attend(&prepared, run.as_mut(), &opened, deadline)).await,
         };
         let (status, ended) = match ran {
             Ok(Ran { outcome: Outcome::HandedOver, .. }) => {
                 return Box::pin(self.answer(call.tenant, call.id)).await;
             }
-            Ok(ran) => self.conclude(&prepared, ran).await?,
+            Ok(ran) => self.conclude(&prepared, ran, &redactor(&opened)).await?,
             Err(stop) => stopped(&prepared, &stop),
         };
         let finished = match written {
@@ -113,28 +116,29 @@ impl Engine {
         &self,
         prepared: &Prepared,
         mut run: Pin<&mut impl Future<Output = Ran>>,
+        opened: &OnceLock<Opened>,
         deadline: Instant,
     ) -> Result<Ran, Stop> {
         let call = &prepared.call;
-        let mut parts = Parts { after: None, number: 0, bytes: 0, redacted: self.redactor().stream() };
+        let mut parts = Parts { after: None, number: 0, bytes: 0, redacted: None };
         let mut writing = tokio::time::interval(PART_EVERY);
         writing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let stop = loop {
             tokio::select! {
                 ran = run.as_mut() => {
-                    let rest = parts.redacted.push(&call.output.take());
-                    let held_back = std::mem::replace(&mut parts.redacted, self.redactor().stream()).finish();
+                    let rest = parts.take(call, opened);
+                    let held_back = parts.redacted.take().map(RedactorStream::finish).unwrap_or_default();
                     self.write_part(prepared, &mut parts, rest + &held_back).await;
                     return Ok(ran);
                 }
                 () = sleep_until(deadline) => break Stop::TimedOut,
                 () = call.cancel.cancelled() => break Stop::Cancelled,
                 _ = writing.tick() => {
-                    let text = parts.redacted.push(&call.output.take());
+                    let text = parts.take(call, opened);
                     self.write_part(prepared, &mut parts, text).await;
                 }
                 () = call.output.crowded() => {
-                    let text = parts.redacted.push(&call.output.take());
+                    let text = parts.take(call, opened);
                     self.write_part(prepared, &mut parts, text).await;
                 }
             }
@@ -173,14 +177,18 @@ impl Engine {
         }
     }
 
-    /// Cache, single flight, attempts.
-    async fn execute(&self, call: &Arc<Call>) -> Ran {
+    /// Secrets, cache, single flight, attempts.
+    async fn execute(&self, call: &Arc<Call>, workspace: Option<WorkspaceId>, opened: &OnceLock<Opened>) -> Ran {
         let runner = match self.runners.get(&call.tool.definition) {
             Ok(runner) => Arc::clone(runner),
             Err(error) => return Ran { outcome: error.into(), attempts: 0, cached: false },
         };
+        let opened = match self.open_secrets(call, workspace).await {
+            Ok(now) => opened.get_or_init(|| now),
+            Err(error) => return Ran { outcome: error.into(), attempts: 0, cached: false },
+        };
         let Some((key, kept)) = self.cache_key(call) else {
-            let (outcome, attempts) = self.attempts(&*runner, call).await;
+            let (outcome, attempts) = self.attempts(&*runner, call, &opened.secrets).await;
             return Ran { outcome, attempts, cached: false };
         };
         if let Some(cached) = self.shared.results.get(&key, self.clock.now()).await {
@@ -191,8 +199,8 @@ impl Engine {
         loop {
             match self.shared.flights.join(key) {
                 Flight::Leader(leader) => {
-                    let (outcome, attempts) = self.attempts(&*runner, call).await;
-                    if let Some(answer) = self.shareable(call, &outcome) {
+                    let (outcome, attempts) = self.attempts(&*runner, call, &opened.secrets).await;
+                    if let Some(answer) = self.shareable(call, &outcome, &opened.redactor) {
                         if let Ok(cached) = &answer {
                             self.shared.results.put(&key, Cached::clone(cached), kept).await;
                         }
@@ -213,11 +221,10 @@ impl Engine {
     }
 
     /// What others who asked the same may have: without secrets, and not the consequence of this call being stopped.
-    fn shareable(&self, call: &Call, outcome: &Outcome) -> Option<Answer> {
+    fn shareable(&self, call: &Call, outcome: &Outcome, redactor: &Redactor) -> Option<Answer> {
         if call.cancel.is_cancelled() {
             return None;
         }
-        let redactor = self.redactor();
         match outcome {
             Outcome::Done(done) if !done.result.is_error => {
                 let attachments = done
@@ -240,16 +247,16 @@ impl Engine {
                 let labels = call.tool.definition.labels.as_ref().map(|rules| rules.adds.clone()).unwrap_or_default();
                 Some(Ok(Arc::new(Cached { result, labels, stored_at: self.clock.now(), attachments })))
             }
-            Outcome::Failed(error) => Some(Err(output::redacted(error.clone(), &redactor))),
+            Outcome::Failed(error) => Some(Err(output::redacted(error.clone(), redactor))),
             Outcome::Done(_) | Outcome::Unknown(_) | Outcome::HandedOver => None,
         }
     }
 
     /// Tries, and where nothing can have happened tries again what failed in passing. All attempts share the `call_id`.
-    async fn attempts(&self, runner: &dyn Runner, call: &Arc<Call>) -> (Outcome, u32) {
+    async fn attempts(&self, runner: &dyn Runner, call: &Arc<Call>, secrets: &Arc<Secrets>) -> (Outcome, u32) {
         let mut attempt = 1;
         loop {
-            let Some(permit) = Permit::issue(Arc::clone(call), attempt) else {
+            let Some(permit) = Permit::issue(Arc::clone(call), attempt, secrets) else {
                 let error =
                     ToolError::because(ErrorCode::ProviderError, "interrupted", "a call with effects runs once");
                 return (error.into(), attempt - 1);
@@ -291,30 +298,29 @@ impl Engine {
             behaviour: call.tool.behaviour_digest,
             input: json::digest(&call.input),
             tenant: call.tenant,
-            secrets: &[],
+            secrets: &secrets::used(&call.secrets),
             sharing,
             rights: rights_digest(&call.rights),
         };
         Some((CacheKey::of(&parts), kept))
     }
 
-    fn workspace_of(&self, call: &Call) -> Option<toolgate_contracts::WorkspaceId> {
+    fn workspace_of(&self, call: &Call) -> Option<WorkspaceId> {
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(call.tenant).ok()?;
         registry.agents.get(&call.agent?).map(|agent| agent.workspace)
     }
 
     /// From what a runner gave to what is kept.
-    async fn conclude(&self, prepared: &Prepared, ran: Ran) -> Result<(Status, Ended), Fault> {
+    async fn conclude(&self, prepared: &Prepared, ran: Ran, redactor: &Redactor) -> Result<(Status, Ended), Fault> {
         let Ran { outcome, attempts, cached } = ran;
-        let redactor = self.redactor();
         let call = &prepared.call;
         let (status, mut ended) = match outcome {
             Outcome::Done(done) => {
                 let cost = cost_of(prepared, &done, cached);
                 let units = done.units;
                 let limit = self.output_limit(prepared);
-                let shaped = output::shape(&call.tool, done, &redactor, limit);
+                let shaped = output::shape(&call.tool, done, redactor, limit);
                 let (status, mut ended) = self.keep(prepared, shaped).await?;
                 ended.cost = cost;
                 ended.units = units;
@@ -323,12 +329,12 @@ impl Engine {
             Outcome::Failed(error) => {
                 let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
                 let spent = prepared.estimate.filter(|_| attempts > 0);
-                let error = output::redacted(error, &redactor);
+                let error = output::redacted(error, redactor);
                 (status, Ended { cost: spent, ..Ended::refused(error) })
             }
             Outcome::Unknown(why) if call.is_effect_free() => {
                 let error = ToolError::because(ErrorCode::ProviderError, "interrupted", why);
-                let refused = Ended::refused(output::redacted(error, &redactor));
+                let refused = Ended::refused(output::redacted(error, redactor));
                 (Status::Failed, Ended { cost: prepared.estimate, ..refused })
             }
             Outcome::Unknown(why) => (Status::OutcomeUnknown, Ended::refused(unknown(&redactor.redact_text(&why)))),
@@ -385,10 +391,10 @@ impl Engine {
             }),
             Err(error) => Err(error),
         };
-        let redactor = self.redactor();
+        // It was given no secrets.
+        let redactor = Redactor::none();
         let (status, ended) = match planned {
             Ok(plan) => {
-                let plan = redactor.redact_json(plan);
                 let text = json::canonical(&plan);
                 (Status::Completed, Ended { output: Some(plan), output_text: Some(text), ..Ended::default() })
             }
@@ -486,7 +492,24 @@ struct Parts {
     number: u64,
     /// What was kept so far; of a tool that never stops writing, no more than its output may have.
     bytes: u64,
-    redacted: RedactorStream,
+    /// Made when the first output comes: by then the runner has its secrets, and they are known.
+    redacted: Option<RedactorStream>,
+}
+
+impl Parts {
+    /// What came and may be told.
+    fn take(&mut self, call: &Call, opened: &OnceLock<Opened>) -> String {
+        let text = call.output.take();
+        if text.is_empty() {
+            return text;
+        }
+        self.redacted.get_or_insert_with(|| redactor(opened).stream()).push(&text)
+    }
+}
+
+/// Before anything was opened there is nothing to look for, and nothing that could hold it.
+fn redactor(opened: &OnceLock<Opened>) -> Redactor {
+    opened.get().map(|opened| opened.redactor.clone()).unwrap_or_default()
 }
 
 /// Keeps a call among those that can be told to stop.

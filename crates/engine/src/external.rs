@@ -1,6 +1,7 @@
 //! Tools that run in somebody else's process: offered, leased, kept alive, completed; and the reports of runtimes that
 //! run tools by themselves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -20,6 +21,7 @@ use crate::engine::Engine;
 use crate::permit::Permit;
 use crate::record::Prepared;
 use crate::runner::{Outcome, Runner};
+use crate::secrets::Secrets;
 
 /// How long a worker may be silent.
 pub const LEASE_S: i64 = 60;
@@ -78,6 +80,32 @@ pub struct LeaseContext {
     #[schema(value_type = String)]
     pub principal: toolgate_contracts::Principal,
     pub agent_id: Option<toolgate_contracts::AgentId>,
+    /// The values of the secrets that the tool declares and was given, by name.
+    #[serde(skip_serializing_if = "LeasedSecrets::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    pub secrets: LeasedSecrets,
+}
+
+/// Values on their way to the worker, and to nobody else: shown by no other means than this answer.
+#[derive(Clone, Default)]
+pub struct LeasedSecrets(Arc<Secrets>);
+
+impl LeasedSecrets {
+    fn is_empty(&self) -> bool {
+        self.0.iter().next().is_none()
+    }
+}
+
+impl std::fmt::Debug for LeasedSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter()).finish()
+    }
+}
+
+impl Serialize for LeasedSecrets {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|secret| (secret.name(), secret.expose_text())))
+    }
 }
 
 /// What a heartbeat tells back.
@@ -189,6 +217,24 @@ impl Engine {
         let Some(row) = outcome.returned.first().and_then(|rows| rows.first()) else { return Ok(None) };
         let id: CallId = row.get(0)?;
         let record = self.store.call(caller.tenant, id).await?.ok_or_else(|| Fault::not_found("call", id))?;
+        let secrets = match self.leased_secrets(caller.tenant, &record).await {
+            Ok(secrets) => secrets,
+            // It cannot be carried out, so nobody carries it out.
+            Err(error) => {
+                let late = crate::control::Late {
+                    status: Status::Failed,
+                    ended: crate::record::Ended::refused(error),
+                    action: "call.failed",
+                    actor: "system".to_owned(),
+                };
+                let lost = Fault::conflict("the lease ran out meanwhile", "lease work again");
+                let end = |change: &mut Change| {
+                    change.end_lease(lease, caller.principal, now, lost);
+                };
+                self.end_late(caller.tenant, &record, late, end).await?;
+                return Ok(None);
+            }
+        };
         let call = LeasedCall {
             id,
             call_id: record.call_id,
@@ -198,8 +244,23 @@ impl Engine {
             run_id: record.run,
             created_at: record.created_at,
         };
-        let context = LeaseContext { tenant_id: caller.tenant, principal: record.principal, agent_id: record.agent };
+        let context =
+            LeaseContext { tenant_id: caller.tenant, principal: record.principal, agent_id: record.agent, secrets };
         Ok(Some(Leased { lease_id: lease, call, context, expires_at }))
+    }
+
+    /// The secrets of a call that a worker has just taken, if the call may still have them.
+    async fn leased_secrets(&self, tenant: TenantId, record: &CallRecord) -> Result<LeasedSecrets, ToolError> {
+        let gone = || ToolError::because(ErrorCode::PolicyDenied, "not_found", "the tool's version is gone");
+        let resolved = {
+            let snapshot = self.registry.snapshot();
+            let registry = snapshot.tenant(tenant).map_err(|_| gone())?;
+            let tool = registry.tool_by_id(record.tool).ok_or_else(gone)?;
+            let version = record.tool_version.parse().map_err(|_| gone())?;
+            let version = tool.tool.version(&version).ok_or_else(gone)?;
+            tool.at(version, None)
+        };
+        self.secrets_for_worker(tenant, record, &resolved).await.map(|opened| LeasedSecrets(opened.secrets))
     }
 
     /// The worker is alive and wants more time.

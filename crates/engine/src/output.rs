@@ -71,9 +71,12 @@ pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Op
 }
 
 fn without_secrets(attachment: NewAttachment, redactor: &Redactor) -> NewAttachment {
+    if redactor.is_empty() {
+        return attachment;
+    }
     let NewAttachment { kind, content_type, bytes } = attachment;
-    let bytes = if redactor.is_empty() { bytes } else { redactor.redact_bytes(&bytes).into_owned() };
-    NewAttachment { kind, content_type, bytes }
+    let content_type = media_type(&redactor.redact_text(&content_type));
+    NewAttachment { kind, content_type, bytes: redactor.redact_bytes(&bytes).into_owned() }
 }
 
 fn failed(message: String, redactor: &Redactor, attachments: Vec<NewAttachment>) -> Shaped {

@@ -7,17 +7,18 @@
 use std::sync::Arc;
 
 use crate::call::Call;
+use crate::secrets::Secrets;
 
 /// ```compile_fail
 /// // Nobody outside can make one:
 /// fn forge(call: std::sync::Arc<toolgate_engine::Call>) -> toolgate_engine::Permit {
-///     toolgate_engine::Permit { call, attempt: 1 }
+///     toolgate_engine::Permit { call, attempt: 1, secrets: Default::default() }
 /// }
 /// ```
 /// ```compile_fail
 /// // nor by the crate's own way,
 /// fn ask(call: std::sync::Arc<toolgate_engine::Call>) -> Option<toolgate_engine::Permit> {
-///     toolgate_engine::Permit::issue(call, 1)
+///     toolgate_engine::Permit::issue(call, 1, &Default::default())
 /// }
 /// ```
 /// ```compile_fail
@@ -44,16 +45,22 @@ use crate::call::Call;
 pub struct Permit {
     call: Arc<Call>,
     attempt: u32,
+    secrets: Arc<Secrets>,
 }
 
 impl Permit {
     /// `None` where a second attempt could be a second effect.
-    pub(crate) fn issue(call: Arc<Call>, attempt: u32) -> Option<Self> {
-        (attempt == 1 || call.is_effect_free()).then_some(Self { call, attempt })
+    pub(crate) fn issue(call: Arc<Call>, attempt: u32, secrets: &Arc<Secrets>) -> Option<Self> {
+        (attempt == 1 || call.is_effect_free()).then(|| Self { call, attempt, secrets: Arc::clone(secrets) })
     }
 
     pub fn call(&self) -> &Arc<Call> {
         &self.call
+    }
+
+    /// The secrets that the tool declares and was given, open. Every use is a place where one could get out.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Counted from 1.

@@ -12,10 +12,12 @@ use tokio_util::sync::CancellationToken;
 use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
 use toolgate_contracts::{Clock, Id, Mode, Permissions, Principal, Rng, RunId, Slug, TenantId};
 use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_vault::Secret;
 
 use crate::call::Call;
 use crate::permit::Permit;
 use crate::runner::OutputSink;
+use crate::secrets::Secrets;
 
 /// A lone call of the data folder's owner, as validation would have let it through.
 pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Value, clock: &Clock, rng: &Rng) -> Call {
@@ -35,6 +37,7 @@ pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Valu
         timeout: Duration::from_millis(tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)),
         tool,
         input: Arc::new(input),
+        secrets: Vec::new(),
         created_at: clock.now(),
         cancel: CancellationToken::new(),
         output: OutputSink::default(),
@@ -43,7 +46,12 @@ pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Valu
 
 /// The permit of a first attempt, without any of the steps that a call goes through to get one.
 pub fn permit(call: Call) -> Permit {
-    Permit::issue(Arc::new(call), 1).unwrap_or_else(|| panic!("a first attempt is always permitted"))
+    permit_with(call, Vec::new())
+}
+
+/// The same, with secrets as if they had been found and opened.
+pub fn permit_with(call: Call, secrets: Vec<Secret>) -> Permit {
+    Permit::issue(Arc::new(call), 1, &Arc::new(Secrets::of(secrets))).unwrap_or_else(|| panic!("a first attempt is always permitted"))
 }
 
 /// What a runner has written to a buffered sink since it was last asked.

@@ -3,7 +3,9 @@
 //! Invariant: a version of a secret is never used twice. A value that is replaced is gone with the same change; one that
 //! is taken away leaves its row, which holds the version and nothing else.
 
-use toolgate_contracts::{Fault, ResolvedSecret, SecretAllowed, SecretInfo, SecretPlace, TenantId, Timestamp};
+use toolgate_contracts::{
+    Fault, Principal, ResolvedSecret, SecretAllowed, SecretInfo, SecretPlace, TenantId, Timestamp, WorkspaceId,
+};
 
 use crate::change::{Change, Expect};
 use crate::error::Error;
@@ -199,6 +201,25 @@ impl Store {
             (&one.name, one.scope, one.scope_id).cmp(&(&other.name, other.scope, other.scope_id))
         });
         Ok(secrets)
+    }
+
+    /// The workspace of somebody who has only one.
+    pub async fn only_workspace(&self, tenant: TenantId, who: Principal) -> Result<Option<WorkspaceId>, Error> {
+        let rows = match who {
+            Principal::User(user) => {
+                let sql = "SELECT workspace_id FROM workspace_members WHERE tenant_id = $1 AND user_id = $2 LIMIT 2";
+                self.query(&Scope::Tenant(tenant), sql, vec![user.into()]).await?
+            }
+            // The owner of the folder is in all of them.
+            Principal::Local(_) => {
+                let sql = "SELECT id FROM workspaces WHERE tenant_id = $1 LIMIT 2";
+                self.query(&Scope::Tenant(tenant), sql, vec![]).await?
+            }
+        };
+        match rows.as_slice() {
+            [only] => only.get(0).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Secrets that lie under another data key than this, at most `limit`.
