@@ -28,7 +28,7 @@ use url::{Host, Url};
 use crate::body::{Body, Inflate};
 use crate::dial::{self, Protocol, Tls, Trust};
 use crate::error::{EgressError, Rule};
-use crate::limits::{HOPS_MAX, Limits, UPLOAD_BYTES_PER_S};
+use crate::limits::{HEADER_BYTES_MAX, HOPS_MAX, Limits, UPLOAD_BYTES_PER_S};
 use crate::pool::{Connection, Key, Pool};
 use crate::request::{Effect, Redirects, Request, redirected};
 use crate::resolve::{Resolve, SystemResolver};
@@ -46,19 +46,11 @@ pub struct Settings {
     pub listening: Vec<SocketAddr>,
     pub resolver: Box<dyn Resolve>,
     pub trust: Trust,
-    /// Of answers' header blocks on all connections; everything else is each request's own.
-    pub header_bytes_max: usize,
 }
 
 impl Settings {
     pub fn system(clock: Clock) -> Self {
-        Self {
-            clock,
-            listening: Vec::new(),
-            resolver: Box::new(SystemResolver::default()),
-            trust: Trust::System,
-            header_bytes_max: Limits::default().header_bytes_max,
-        }
+        Self { clock, listening: Vec::new(), resolver: Box::new(SystemResolver::default()), trust: Trust::System }
     }
 }
 
@@ -71,7 +63,6 @@ struct Inner {
     listening: ArcSwap<Vec<SocketAddr>>,
     resolver: Box<dyn Resolve>,
     tls: Tls,
-    header_bytes_max: usize,
     pool: Pool,
     connections: Arc<Semaphore>,
 }
@@ -118,13 +109,12 @@ pub struct Dialled {
 
 impl Connector {
     pub fn new(settings: Settings) -> Self {
-        let Settings { clock, listening, resolver, trust, header_bytes_max } = settings;
+        let Settings { clock, listening, resolver, trust } = settings;
         Self(Arc::new(Inner {
             clock,
             listening: ArcSwap::from_pointee(listening),
             resolver,
             tls: Tls::new(trust),
-            header_bytes_max,
             pool: Pool::default(),
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         }))
@@ -284,10 +274,10 @@ impl Connector {
         let (stream, Permitted { address, opening }) = dial::tcp(&target.host, &permitted, &request.limits).await?;
         trip.note(opening);
         let (sender, driver) = match target.scheme {
-            Scheme::Http => self.handshake(target, stream).await?,
+            Scheme::Http => Self::handshake(target, stream).await?,
             Scheme::Https => {
                 let stream = self.0.tls.connect(&target.host, stream, Protocol::Http, &request.limits).await?;
-                self.handshake(target, stream).await?
+                Self::handshake(target, stream).await?
             }
         };
         let mut connection = Connection { sender, driver, _permit: permit };
@@ -296,7 +286,6 @@ impl Connector {
     }
 
     async fn handshake<S>(
-        &self,
         target: &Target,
         stream: S,
     ) -> Result<(http1::SendRequest<Full<Bytes>>, tokio::task::AbortHandle), EgressError>
@@ -305,7 +294,7 @@ impl Connector {
     {
         let made = http1::Builder::new()
             .max_headers(HEADERS_MAX)
-            .max_header_size(self.0.header_bytes_max)
+            .max_header_size(HEADER_BYTES_MAX)
             .handshake(TokioIo::new(stream))
             .await;
         let (sender, driver) = made.map_err(|error| lost(target).with_log(error))?;

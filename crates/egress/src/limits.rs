@@ -15,8 +15,6 @@ pub struct Limits {
     pub inflated_bytes_max: u64,
     /// Inflated to wire bytes, once [`RATIO_FROM_BYTES`] came out.
     pub ratio_max: u64,
-    /// An answer's status line and headers.
-    pub header_bytes_max: usize,
     /// Over the time we waited for pieces, once that is longer than `rate_after`.
     pub rate_bytes_per_s_min: u64,
     pub rate_after: Duration,
@@ -26,6 +24,8 @@ pub struct Limits {
 pub const UPLOAD_BYTES_PER_S: u64 = 64 * 1024;
 /// A few bytes that inflate to some hundred are no bomb.
 pub const RATIO_FROM_BYTES: u64 = 64 * 1024;
+/// An answer's status line and headers.
+pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 pub const REQUEST_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Names and values together.
 pub const REQUEST_HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -41,7 +41,6 @@ impl Default for Limits {
             wire_bytes_max: 10 * 1024 * 1024,
             inflated_bytes_max: 10 * 1024 * 1024,
             ratio_max: 100,
-            header_bytes_max: 64 * 1024,
             rate_bytes_per_s_min: 1024,
             rate_after: Duration::from_secs(10),
         }
