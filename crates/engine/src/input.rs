@@ -3,27 +3,30 @@
 //! An answer is data and decides nothing: no approval and no grant arises from one, and it adds no labels. So whoever
 //! asked may answer it too, if they are a person; an agent never does.
 
+mod form;
+
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Duration, Instant};
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::input_request::{
-    ANSWER_BYTES_MAX, QUESTION_INSTRUCTIONS_BYTES_MAX, QUESTION_S_DEFAULT, QUESTION_S_MAX, QUESTION_SCHEMA_BYTES_MAX,
-    QUESTION_TITLE_BYTES_MAX, QUESTIONS_OPEN_MAX,
+    ANSWER_BYTES_MAX, QUESTION_INSTRUCTIONS_BYTES_MAX, QUESTION_S_DEFAULT, QUESTION_S_MAX, QUESTION_TITLE_BYTES_MAX,
+    QUESTIONS_OPEN_MAX,
 };
 use toolgate_contracts::{
     AgentId, AgentState, CallId, Caller, Fault, FaultKind, Id, InputRequest, InputRequestId, InputRequestState,
     KillScope, NewQuestion, Page, Permission, Principal, RunId, TenantId, Timestamp, json as strict,
 };
 use toolgate_ledger::Salt;
-use toolgate_registry::schema::{self, Dialect, Validator, fill_defaults};
-use toolgate_registry::{Finding, Severity};
+use toolgate_registry::schema::fill_defaults;
 use toolgate_store::calls::Sight;
 use toolgate_store::catalog::KillSwitch;
 use toolgate_store::events::Place;
 use toolgate_store::input_requests::{Question, QuestionFilter};
 use toolgate_store::{Change, Error};
+
+use form::{check_answer, check_text, checked_schema};
 
 use crate::engine::Engine;
 use crate::notify::News;
@@ -407,73 +410,6 @@ fn sees(sight: &Sight, caller: &Caller, question: &Question) -> bool {
             request.asked_by == *viewer || run_principal == viewer || agent.is_some_and(|agent| agents.contains(&agent))
         }
     }
-}
-
-fn check_text(text: &str, member: &str, bytes_max: usize) -> Result<(), Fault> {
-    let at = format!("/{member}");
-    if text.trim().is_empty() || text.len() > bytes_max {
-        let told = format!("`{member}` has {} bytes", text.len());
-        return Err(Fault::invalid(told, format!("use 1 to {bytes_max} bytes")).at(at));
-    }
-    let breaks = |c: char| member != "title" && matches!(c, '\n' | '\r' | '\t');
-    match text.chars().find(|c| c.is_control() && !breaks(*c)) {
-        Some(control) => {
-            let told = format!("`{member}` holds the character {}", control.escape_unicode());
-            Err(Fault::invalid(told, "write plain text").at(at))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The schema as it is kept: of one dialect, within bounds, and one that compiles.
-fn checked_schema(schema: Value) -> Result<Value, Fault> {
-    const AT: &str = "/schema";
-    let bytes = schema.to_string().len();
-    if bytes > QUESTION_SCHEMA_BYTES_MAX {
-        let told = format!("the schema has {bytes} bytes");
-        let remedy = format!("keep it under {QUESTION_SCHEMA_BYTES_MAX}; a person has to fill it in");
-        return Err(Fault::invalid(told, remedy).at(AT));
-    }
-    let converted = schema::convert(&schema, Dialect::Draft202012, AT).map_err(refused)?;
-    let schema = converted.map_or(schema, |converted| converted.schema);
-    let findings: Vec<Finding> =
-        schema::check(&schema, AT).into_iter().filter(|finding| finding.severity == Severity::Error).collect();
-    if !findings.is_empty() {
-        return Err(refused(findings));
-    }
-    Validator::new(&schema).map_err(|finding| refused(vec![finding]))?;
-    Ok(schema)
-}
-
-fn refused(findings: Vec<Finding>) -> Fault {
-    let first = findings.first();
-    let told = first.map_or("", |finding| finding.message.as_str());
-    let pointer = first.map(|finding| finding.pointer.clone()).unwrap_or_default();
-    let remedy = first.map(|finding| finding.fix.clone()).unwrap_or_default();
-    let told = format!("the question's schema is refused: {told}");
-    Fault::invalid(told, remedy).at(pointer).with_details(json!({"reason": "schema", "findings": findings}))
-}
-
-fn check_answer(schema: &Value, answer: &Value) -> Result<(), Fault> {
-    let validator = Validator::new(schema)
-        .map_err(|finding| Fault::internal(format!("a question's schema: {}", finding.message)))?;
-    let violations = validator.validate(answer);
-    let Some(first) = violations.first() else { return Ok(()) };
-    let more = match violations.len() {
-        1 => String::new(),
-        count => format!(" (and {} more)", count - 1),
-    };
-    let listed: Vec<Value> = violations
-        .iter()
-        .map(|violation| {
-            let schema::Violation { pointer, expected, found, message } = violation;
-            json!({"pointer": pointer, "expected": expected, "found": found, "message": message})
-        })
-        .collect();
-    let remedy = "correct the answer and send it again; the question is still open";
-    Err(Fault::invalid(format!("{}{more}", first.message), remedy)
-        .at(format!("/answer{}", first.pointer))
-        .with_details(json!({"reason": "schema", "violations": listed})))
 }
 
 /// The first answer counts: told again it is the same, another one comes too late.

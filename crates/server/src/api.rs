@@ -6,6 +6,7 @@ mod calls;
 mod control;
 mod document;
 mod events;
+mod inputs;
 mod keys;
 mod paging;
 mod people;
@@ -105,6 +106,11 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::add_step))
         .routes(routes!(runs::end))
         .routes(routes!(runs::tool_event))
+        .routes(routes!(inputs::ask))
+        .routes(routes!(inputs::list))
+        .routes(routes!(inputs::show))
+        .routes(routes!(inputs::answer))
+        .routes(routes!(inputs::cancel))
         .routes(routes!(events::of_run))
         .routes(routes!(events::of_tenant))
         .routes(routes!(runs::lease))

@@ -10,6 +10,7 @@ use toolgate_store::audit::Entry;
 
 use crate::app::App;
 
+pub use forgetting::Erased;
 pub use keys::NewKey;
 pub use people::{NewUser, UserEdit};
 

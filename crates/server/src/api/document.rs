@@ -23,6 +23,7 @@ const TAGS: &[(&str, &str)] = &[
     ("runs", "Calls that belong together, and what happened in them."),
     ("events", "What happens, as it happens."),
     ("approvals", "What waits for a person."),
+    ("inputs", "Questions to people, and their answers."),
     ("tools", "What can be called: registering, switching, versions."),
     ("search", "Finding tools and agents by words."),
     ("agents", "Who calls on somebody's behalf, and which tools they have."),

@@ -9,15 +9,18 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::page::PAGE_ITEMS_MAX;
-use toolgate_contracts::{CallId, Fault, Page, Permission, Permissions, Principal, Role, Slug, Timestamp};
+use toolgate_contracts::{
+    CallId, Fault, InputRequestId, Page, Permission, Permissions, Principal, Role, Slug, Timestamp,
+};
 use toolgate_store::cursor::ListOf;
+use toolgate_store::input_requests::Question;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use utoipa::ToSchema;
 
 use super::paging::{PageQuery, page_limit, page_of};
 use crate::app::App;
 use crate::extract::{Body, By, Changed, Query};
-use crate::identity::{NewUser, UserEdit};
+use crate::identity::{Erased, NewUser, UserEdit};
 use crate::problem::Problem;
 
 /// All tenants for the operator, one's own for everyone else.
@@ -224,7 +227,7 @@ pub struct EraseRequest {
     apply: bool,
 }
 
-/// Erases the payloads of a person's calls; rows and the log stay.
+/// Erases the payloads of a person's calls and questions; rows and the log stay.
 #[utoipa::path(post, path = "/api/v1/users/{user}/erase", tag = "users", params(("user" = String, Path)), request_body = EraseRequest, responses((status = 200, body = Object)))]
 pub async fn erase_person(
     State(app): State<App>,
@@ -232,14 +235,18 @@ pub async fn erase_person(
     Path(name): Path<String>,
     Body(request): Body<EraseRequest>,
 ) -> Result<Json<Value>, Problem> {
-    let (calls, open) = app.erase_person(&caller, &name, request.apply).await?;
-    Ok(Json(json!({"user": name, "calls": calls, "open_calls": open, "applied": request.apply})))
+    let Erased { calls, inputs, open_calls, open_inputs } = app.erase_person(&caller, &name, request.apply).await?;
+    Ok(Json(json!({
+        "user": name, "calls": calls, "inputs": inputs, "open_calls": open_calls, "open_inputs": open_inputs,
+        "applied": request.apply,
+    })))
 }
 
 /// Calls of an export that are in memory at once.
 const EXPORTED_AT_ONCE: u32 = 100;
 
-/// Everything that is kept of a person, as lines of JSON: who they are, their keys, their calls with payloads.
+/// Everything that is kept of a person, as lines of JSON: who they are, their keys, their calls with payloads, what they
+/// asked people and answered.
 #[utoipa::path(get, path = "/api/v1/users/{user}/export", tag = "users", params(("user" = String, Path)), responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = 404)))]
 pub async fn export_person(
     State(app): State<App>,
@@ -253,6 +260,7 @@ pub async fn export_person(
     for key in keys {
         head.push_str(&(json!({"kind": "key", "key": key}).to_string() + "\n"));
     }
+    let store = app.store.clone();
     // One page is in memory, whoever reads how slowly.
     let calls = stream::try_unfold(Some(None), move |state: Option<Option<CallId>>| {
         let app = app.clone();
@@ -268,7 +276,17 @@ pub async fn export_person(
             Ok(Some((Bytes::from(text), Some(Some(last)))))
         }
     });
-    let lines = stream::once(std::future::ready(Ok(Bytes::from(head)))).chain(calls);
+    let questions = stream::try_unfold(Some(None), move |state: Option<Option<InputRequestId>>| {
+        let store = store.clone();
+        async move {
+            let Some(after) = state else { return Ok::<_, Fault>(None) };
+            let page = store.questions_of(tenant, principal, after, EXPORTED_AT_ONCE).await?;
+            let Some(last) = page.last().map(|question| question.request.id) else { return Ok(None) };
+            let line = |question: &Question| json!({"kind": "input", "input": question.request}).to_string() + "\n";
+            Ok(Some((Bytes::from(page.iter().map(line).collect::<String>()), Some(Some(last)))))
+        }
+    });
+    let lines = stream::once(std::future::ready(Ok(Bytes::from(head)))).chain(calls).chain(questions);
     let lines = lines.map_err(|fault: Fault| {
         tracing::error!("an export ends early: {}", fault.logged().unwrap_or(fault.told()));
         std::io::Error::other(fault.told().to_owned())

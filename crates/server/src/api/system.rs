@@ -152,7 +152,7 @@ pub struct RetentionRequest {
     apply: bool,
 }
 
-/// Deletes old finished calls of this tenant; the log keeps the trace.
+/// Deletes old finished calls and closed questions of this tenant; the log keeps the trace.
 #[utoipa::path(post, path = "/api/v1/retention", tag = "system", request_body = RetentionRequest, responses((status = 200, body = Object)))]
 pub async fn retention(
     State(app): State<App>,
@@ -168,6 +168,6 @@ pub async fn retention(
         .at("/older_than_days")
         .into());
     }
-    let calls = app.retain(&caller, older_than_days, apply).await?;
-    Ok(Json(json!({"older_than_days": older_than_days, "calls": calls, "applied": apply})))
+    let (calls, inputs) = app.retain(&caller, older_than_days, apply).await?;
+    Ok(Json(json!({"older_than_days": older_than_days, "calls": calls, "inputs": inputs, "applied": apply})))
 }

@@ -7,6 +7,7 @@ mod agents;
 mod control;
 mod doors;
 mod faces;
+mod inputs;
 mod isolation;
 mod listening;
 mod observing;
