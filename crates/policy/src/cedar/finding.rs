@@ -56,7 +56,7 @@ impl PolicyFinding {
 pub(super) fn sort(findings: &mut Vec<PolicyFinding>) {
     findings.sort_by(|left, right| {
         let key = |finding: &PolicyFinding| (finding.line, finding.column, finding.gravity);
-        key(left).cmp(&key(right)).then_with(|| left.code.cmp(&right.code))
+        key(left).cmp(&key(right)).then_with(|| (&left.code, &left.message).cmp(&(&right.code, &right.message)))
     });
     findings.dedup();
 }

@@ -155,7 +155,9 @@ impl Pair {
         let about: Vec<_> = set.about(tool.name).filter(|(_, rule)| applies(rule)).collect();
         let mut settled = Vec::new();
         if about.iter().all(|(_, rule)| rule.guard.is_none() && rule.residue.is_none()) {
-            about.iter().for_each(|(_, rule)| note(&mut settled, rule, &Outcome::Holds));
+            for (_, rule) in about {
+                note(&mut settled, rule, &Outcome::Holds);
+            }
             return Ok((settled, None));
         }
         let parties = Parties::new(subject, tool)?;

@@ -88,7 +88,12 @@ pub(super) struct Path {
 impl Path {
     /// `/to/len` is the argument `/to`.
     pub fn pointer(&self) -> String {
-        self.members.iter().map(|member| format!("/{}", member.replace('~', "~0").replace('/', "~1"))).collect()
+        let mut pointer = String::new();
+        for member in &self.members {
+            pointer.push('/');
+            pointer.push_str(&member.replace('~', "~0").replace('/', "~1"));
+        }
+        pointer
     }
 }
 
@@ -134,7 +139,9 @@ pub(super) fn rules(policy: usize, template: &pst::Template) -> Result<Vec<Rule>
     let border = conjuncts.iter().position(|expr| !is_static(expr)).unwrap_or(conjuncts.len());
     let (guard, residue) = conjuncts.split_at(border);
     let mut read = Reads::default();
-    residue.iter().for_each(|expr| walk(expr, &mut read));
+    for expr in residue {
+        walk(expr, &mut read);
+    }
     let reads_action = conjuncts.iter().any(|expr| reads(expr).action);
     let actions = actions(template);
     let groups: Vec<Vec<Action>> =

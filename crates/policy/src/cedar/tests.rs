@@ -1,5 +1,7 @@
 //! What policies say, as tables; what is told about wrong ones, as snapshots.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 use toolgate_contracts::caller::Source;
 use toolgate_contracts::definition::{EgressClass, HitlMode, Label, Origin, Risk, Sink};
@@ -128,10 +130,10 @@ pub(super) fn words(judgement: &Judgement) -> String {
     assert_eq!(permitted_by.is_some(), *call == Call::Allowed, "{words}");
     if let Unattended::Asks(asks) = unattended {
         let ids: Vec<_> = asks.iter().map(|ask| ask.policy.as_str()).collect();
-        words.push_str(&format!("; ask {}", ids.join(",")));
+        let _ = write!(words, "; ask {}", ids.join(","));
     }
     if !logged.is_empty() {
-        words.push_str(&format!("; log {}", ids(logged)));
+        let _ = write!(words, "; log {}", ids(logged));
     }
     words
 }
@@ -483,16 +485,16 @@ fn findings_name_place_and_remedy() {
     ];
     let mut shown = String::new();
     for case in cases {
-        shown.push_str(&format!("{case}\n"));
+        let _ = writeln!(shown, "{case}");
         let (word, findings) = match Policies::compile(case, &world.vocabulary()) {
             Ok(compiled) => ("saved", compiled.warnings),
             Err(findings) => ("refused", findings),
         };
-        shown.push_str(&format!("=> {word}\n"));
+        let _ = writeln!(shown, "=> {word}");
         for finding in findings {
             // Nothing is permitted in most of these, which is not their point.
             if word == "saved" || finding.code != "policy.no-permit" {
-                shown.push_str(&format!("{}\n", finding.show("x.cedar")));
+                let _ = writeln!(shown, "{}", finding.show("x.cedar"));
             }
         }
         shown.push('\n');

@@ -34,7 +34,9 @@ fn names(template: &pst::Template) -> Vec<Name> {
             }
         }
     }
-    rule::conjuncts(template).iter().for_each(|expr| literals(expr, &mut all));
+    for expr in rule::conjuncts(template) {
+        literals(&expr, &mut all);
+    }
     let mut seen = BTreeSet::new();
     all.retain(|name| seen.insert((name.kind.clone(), name.id.clone())));
     all
@@ -44,7 +46,9 @@ fn literals(expr: &Expr, all: &mut Vec<Name>) {
     if let Expr::Literal(Literal::EntityUID(uid)) = expr {
         all.push(rule::name(uid));
     }
-    rule::children(expr).into_iter().for_each(|child| literals(child, all));
+    for child in rule::children(expr) {
+        literals(child, all);
+    }
 }
 
 fn check_name(subject: &Checked<'_>, lexicon: &Lexicon<'_>, name: &Name, findings: &mut Vec<PolicyFinding>) {

@@ -101,7 +101,9 @@ struct Tree {
 
 pub(super) fn arguments(template: &pst::Template, reach: &Reach<'_>) -> Typed {
     let mut reads = Reads::default();
-    rule::conjuncts(template).iter().for_each(|expr| reads.join(&rule::reads(expr)));
+    for expr in rule::conjuncts(template) {
+        reads.join(&rule::reads(&expr));
+    }
     let mut tree = Tree::default();
     for Path { members, used } in &reads.args {
         let mut at = &mut tree;
@@ -160,19 +162,13 @@ impl Typing {
         let narrow = || "narrow the policy to tools that agree: `resource == Tool::\"NAME\"`".to_owned();
         let mut types = BTreeSet::new();
         for node in found {
-            match node.json_type() {
-                Ok(Some(one)) => {
-                    types.insert(one);
-                }
-                Ok(None) | Err(_) => {
-                    let message = format!("the argument `{shown_path}` has no single type in its tool's schema");
-                    problem(
-                        message,
-                        "give it one `type` in the tool's schema, or ask only whether it is there (`has`)".into(),
-                    );
-                    return None;
-                }
-            }
+            let Ok(Some(one)) = node.json_type() else {
+                let message = format!("the argument `{shown_path}` has no single type in its tool's schema");
+                let remedy = "give it one `type` in the tool's schema, or ask only whether it is there (`has`)";
+                problem(message, remedy.into());
+                return None;
+            };
+            types.insert(one);
         }
         let mut types = types.into_iter();
         let (Some(json_type), None) = (types.next(), types.next()) else {
