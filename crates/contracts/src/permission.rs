@@ -79,6 +79,23 @@ impl Permission {
         &self.0
     }
 
+    /// Whoever acts as an agent uses tools; it changes neither its own rights nor anybody's, whatever its key was made
+    /// with.
+    pub fn is_for_agents(&self) -> bool {
+        let using = [
+            Self::AGENTS_READ,
+            Self::AGENTS_RUN,
+            Self::CALLS_CREATE,
+            Self::CALLS_READ_OWN,
+            Self::TOKENS_MINT,
+            Self::TOOLS_READ,
+            Self::USAGE_READ,
+            Self::WORKFLOWS_RUN,
+            Self::WORK_LEASE,
+        ];
+        using.contains(self) || self.is_tools_own()
+    }
+
     /// A word that a tool demands, and that the product itself gives no meaning to.
     pub fn is_tools_own(&self) -> bool {
         !Self::ALL.contains(self)

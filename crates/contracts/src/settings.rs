@@ -18,6 +18,8 @@ pub struct TenantSettings {
     pub approval_expires_s: u64,
     pub remind_before_s: u64,
     pub asks_per_run_max: u32,
+    /// Whether a standing grant may stand for a decision on a `critical` tool.
+    pub standing_grants_for_critical: bool,
     /// Approving a `critical` call needs a fresh sign-in.
     pub step_up_critical: bool,
     /// Whoever may decide is told by mail, where the server has a relay.
@@ -34,6 +36,7 @@ impl Default for TenantSettings {
             approval_expires_s: APPROVAL_EXPIRES_S_DEFAULT,
             remind_before_s: REMIND_BEFORE_S_DEFAULT,
             asks_per_run_max: ASKS_PER_RUN_MAX_DEFAULT,
+            standing_grants_for_critical: false,
             step_up_critical: false,
             mail_approvers: true,
             hosts: None,

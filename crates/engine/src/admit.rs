@@ -6,15 +6,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::agent::Profile;
-use toolgate_contracts::caller::Credential;
-use toolgate_contracts::definition::{EgressClass, PermissionPolicy, Risk, ToolState};
-use toolgate_contracts::{Caller, ErrorCode, Fault, LeafId, Mode, Runner, ToolError, ToolRef};
+use toolgate_contracts::definition::ToolState;
+use toolgate_contracts::{Caller, ErrorCode, Fault, LeafId, Mode, Runner, Source, Timestamp, ToolError, ToolRef};
+use toolgate_policy::constraint::Constraints;
+use toolgate_policy::labels::Labels;
 use toolgate_registry::schema::{Violation, fill_defaults};
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
 use toolgate_registry::toolset::{Member, Outside, View};
 use toolgate_store::catalog::StoredAgent;
 
-use crate::constraint;
+use crate::asking::Asking;
 use crate::submit::step;
 
 /// Mildest first, so that `max` is the rule: the strictest wins.
@@ -46,9 +47,18 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Why the tool is in the caller's set.
     pub member: String,
-    /// Every reason why a person must decide.
+    /// Of the tenant's policies; 0 is the default set.
+    #[serde(default)]
+    pub policy: i64,
+    /// Why and how a person is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asking: Option<Asking>,
+    /// What was only to be logged: policies and guardrails that would have asked or denied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asks: Vec<String>,
+    pub logged: Vec<String>,
+    /// What the run or the caller had seen before.
+    #[serde(default, skip_serializing_if = "none_seen")]
+    pub labels: Labels,
     /// Where it ended, if it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Step>,
@@ -63,6 +73,11 @@ pub struct Decision {
     pub spans: Vec<(Step, u64)>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn none_seen(labels: &Labels) -> bool {
+    labels.is_empty()
+}
+
 /// What is asked, with everything that a verdict depends on.
 pub struct Question<'a> {
     pub registry: &'a TenantRegistry,
@@ -73,6 +88,12 @@ pub struct Question<'a> {
     pub today: &'a str,
     pub tool: &'a ToolRef,
     pub mode: Mode,
+    pub source: Source,
+    pub now: Timestamp,
+    /// How many runs are above it.
+    pub depth: u32,
+    /// What the run, or a caller without one, has seen; and what the request adds.
+    pub labels: Labels,
 }
 
 /// A call that may go on: the tool, its input as it will run, and the verdict.
@@ -132,7 +153,14 @@ impl Question<'_> {
         if let Err(error) = authorized {
             return Err(refused(Step::Authorize, tool, input, decision, error));
         }
-        let _ = clock.lap(Step::Authorize, &mut decision.spans);
+        let clock = clock.lap(Step::Authorize, &mut decision.spans);
+        let deciding = step("decide").entered();
+        let decided = self.decide(&tool, &input, &mut decision);
+        drop(deciding);
+        if let Err(error) = decided {
+            return Err(refused(Step::Decide, tool, input, decision, error));
+        }
+        let _ = clock.lap(Step::Decide, &mut decision.spans);
         Ok(Admitted { tool, input, decision })
     }
 
@@ -140,12 +168,15 @@ impl Question<'_> {
     /// which standing reasons there are to ask a person.
     pub fn standing(&self) -> Result<(ResolvedTool, Decision, Result<(), ToolError>), Fault> {
         let (tool, member) = self.resolve()?;
-        let asks = self.asks(&tool);
+        let asking = self.standing_asks(&tool).finish(&tool, self.mode);
         let decision = Decision {
             revision: self.revision,
-            verdict: if asks.is_empty() { Verdict::Allow } else { Verdict::Ask },
+            verdict: if asking.is_none() { Verdict::Allow } else { Verdict::Ask },
             member: member.as_ref().map_or_else(ToString::to_string, ToString::to_string),
-            asks,
+            policy: self.registry.tenant.policy_revision,
+            asking,
+            logged: Vec::new(),
+            labels: self.labels,
             refused_at: None,
             limits: Vec::new(),
             intent: None,
@@ -219,35 +250,15 @@ impl Question<'_> {
 
     /// Step 4: what depends on the arguments.
     fn authorize(&self, tool: &ResolvedTool, input: &Value) -> Result<(), ToolError> {
-        for profile in self.profiles(tool) {
-            constraint::check(&profile.constraints, tool, input).map_err(|why| {
+        for profile in self.profiles(tool).filter(|profile| !profile.constraints.is_empty()) {
+            // What cannot be read denies.
+            let constraints = Constraints::parse(&profile.constraints).map_err(|fault| fault.told().to_owned());
+            let names = [&tool.tool.name.folded(), &tool.name.folded()];
+            constraints.and_then(|constraints| constraints.check(&names, input)).map_err(|why| {
                 ToolError::because(ErrorCode::PolicyDenied, "constraint", why).with("profile", profile.name.as_str())
             })?;
         }
         Ok(())
-    }
-
-    /// Step 5, as far as definition and profiles say; a policy, guardrails and labels join their own reasons here.
-    fn asks(&self, tool: &ResolvedTool) -> Vec<String> {
-        let definition = &tool.definition;
-        let mut asks = Vec::new();
-        if definition.class() == EgressClass::Write {
-            asks.push("the tool writes (egress_class: write)".to_owned());
-        }
-        if definition.requires_approval == Some(true) {
-            asks.push("the tool requires approval".to_owned());
-        }
-        if definition.effective_risk() == Risk::Critical {
-            asks.push("the tool's risk is critical".to_owned());
-        }
-        let by_person = matches!(self.caller.credential, Credential::BrowserSession(_)) && self.agent.is_none();
-        if definition.policy() == PermissionPolicy::AlwaysAsk && !by_person {
-            asks.push("the tool asks whenever an agent calls (permission_policy: always_ask)".to_owned());
-        }
-        for profile in self.profiles(tool).filter(|profile| profile.requires_approval.is_some()) {
-            asks.push(format!("the profile {} requires approval", profile.name));
-        }
-        asks
     }
 
     /// The profiles that bind this agent with this tool: its own, and that of the assignment.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::agent::SideEffects;
-use toolgate_contracts::{AgentId, CallId, Mode, Permissions, Principal, ResolvedSecret, RunId, Slug, StepId, TenantId, Timestamp};
+use toolgate_contracts::{
+    AgentId, CallId, Mode, Permissions, Principal, ResolvedSecret, RunId, Slug, StepId, TenantId, Timestamp,
+};
 use toolgate_registry::snapshot::ResolvedTool;
 
 use crate::runner::OutputSink;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, CallId, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Mode, Permission, RunId, Status, TenantId,
+    Amount, CallId, Caller, Envelope, ErrorCode, Fault, Id, LeafId, LeaseId, Mode, Permission, Status, TenantId,
     ToolError, ToolResult, json as strict,
 };
 use toolgate_ledger::Salt;
@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use crate::engine::Engine;
 use crate::entry::{Details, Entry, commitment};
 use crate::execute::unknown;
+use crate::notify::End;
 use crate::output;
 use crate::record::{Ended, attachments_text};
 use crate::runner::Done;
@@ -63,6 +64,8 @@ pub(crate) struct Late {
     pub action: &'static str,
     /// Who says so.
     pub actor: String,
+    /// What happened just before, and led to it.
+    pub before: Vec<NewEvent>,
 }
 
 impl Engine {
@@ -76,6 +79,10 @@ impl Engine {
                 format!("the call is {} already", record.status),
                 "there is nothing to cancel",
             ));
+        }
+        if matches!(record.status, Status::Pending | Status::Approved) {
+            self.cancel_parked(tenant, &record, &caller.principal.to_string()).await?;
+            return self.answer(tenant, id).await;
         }
         self.ask_to_stop(caller, id).await?;
         self.cancel_waiting(tenant, &record, &caller.principal.to_string()).await?;
@@ -106,6 +113,7 @@ impl Engine {
             )),
             action: "call.cancelled",
             actor: by.to_owned(),
+            before: Vec::new(),
         };
         let withdraw = |change: &mut Change| {
             change.withdraw_work(record.id, taken.clone());
@@ -130,10 +138,18 @@ impl Engine {
             let told = format!("`reason` has {} bytes", reason.len());
             return Err(Fault::invalid(told, format!("say how you know, in at most {REASON_BYTES_MAX}")).at("/reason"));
         }
+        let redactor = self.redactor_of(caller.tenant, &record).await?;
         if let Some(output) = &mut output {
             strict::normalize(output).map_err(Fault::from)?;
             self.check_settled_output(caller.tenant, &record, output)?;
+            let Some(redactor) = &redactor else {
+                let told =
+                    "a secret that the call was given has changed, so nobody can tell whether the output holds it";
+                return Err(Fault::conflict(told, "leave `output` out").at("/output"));
+            };
+            *output = redactor.redact_json(output.take());
         }
+        let reason = redactor.unwrap_or_default().redact_text(&reason).into_owned();
         let error = (status == Status::Failed).then(|| {
             ToolError::because(
                 ErrorCode::ProviderError,
@@ -153,7 +169,8 @@ impl Engine {
             settled_because: Some(reason),
             ..Ended::default()
         };
-        let late = Late { status, ended, action: "call.settled", actor: caller.principal.to_string() };
+        let late =
+            Late { status, ended, action: "call.settled", actor: caller.principal.to_string(), before: Vec::new() };
         self.settle_as(caller.tenant, &record, late).await
     }
 
@@ -204,7 +221,7 @@ impl Engine {
             Status::Cancelled => "call.cancelled",
             _ => "call.failed",
         };
-        let late = Late { status, ended, action, actor: caller.principal.to_string() };
+        let late = Late { status, ended, action, actor: caller.principal.to_string(), before: Vec::new() };
         let now = self.clock.now();
         let end_lease = |change: &mut Change| {
             change.end_lease(lease, caller.principal, now, lost());
@@ -256,7 +273,9 @@ impl Engine {
         report: Report,
     ) -> Result<(Status, Ended), Fault> {
         let Report { status, output, result, error, cost } = report;
-        let redactor = self.redactor();
+        let Some(redactor) = self.redactor_of(tenant, record).await? else {
+            return withheld(record, status);
+        };
         let (status, mut ended) = match status {
             Status::Completed => {
                 if error.is_some() {
@@ -327,7 +346,7 @@ impl Engine {
         late: Late,
         more: impl FnOnce(&mut Change),
     ) -> Result<Envelope, Error> {
-        let Late { status, ended, action, actor } = late;
+        let Late { status, ended, action, actor, before } = late;
         let now = self.clock.now();
         let mut change = Change::new(tenant);
         more(&mut change);
@@ -359,10 +378,24 @@ impl Engine {
         for (blob, _) in &ended.attachments {
             change.insert_blob(blob);
         }
-        let event = late_event(record, status, &ended, &actor, now);
-        let place = if record.in_run { Place::Counted } else { Place::At(self.next_seq(tenant, record.run).await?) };
-        change.append_events(record.run, place, Some(record.id), &[event], now);
+        let waited = !before.is_empty();
+        let mut events = before;
+        events.push(late_event(record, status, &ended, &actor, now));
+        let place = self.next_place(tenant, record).await?;
+        change.append_events(record.run, place, Some(record.id), &events, now);
+        if waited && record.in_run {
+            let data = serde_json::Map::new();
+            let resumed = NewEvent {
+                event_type: EventType::RunResumed,
+                call_id: Some(record.id),
+                at: now,
+                actor: actor.clone(),
+                data,
+            };
+            change.resume_run(record.run, &resumed, now);
+        }
         self.late_leaf(&mut change, tenant, record, status, &ended, error_text.as_deref(), action, &actor);
+        self.tell_of_end(&mut change, &told(record, status, &ended), now);
         self.store.commit(change).await?;
         self.signal(tenant, record.run, Some(record.id));
         self.metrics.call_finished(
@@ -375,9 +408,20 @@ impl Engine {
         self.answer(tenant, record.id).await.map_err(|fault| Error::Corrupt(fault.told().to_owned()))
     }
 
-    /// Where the next event of a lone call's run goes. Its status arrow lets one writer through, so nobody else counts.
-    async fn next_seq(&self, tenant: TenantId, run: RunId) -> Result<u64, Error> {
-        Ok(self.store.last_event(tenant, run).await? + 1)
+    /// Where the next event of a call goes. Of a lone call's run its status arrow lets one writer through, so nobody
+    /// else counts.
+    pub(crate) async fn next_place(&self, tenant: TenantId, record: &CallRecord) -> Result<Place, Error> {
+        Ok(match record.in_run {
+            true => Place::Counted,
+            false => Place::At(self.store.last_event(tenant, record.run).await? + 1),
+        })
+    }
+
+    /// With which the log commits to the call's payloads. Erased with them: then nobody is to open the commitment, and
+    /// nobody to guess it.
+    pub(crate) fn salt_of(&self, record: &CallRecord) -> Salt {
+        let salt = record.salt.as_deref().and_then(|salt| <[u8; 32]>::try_from(salt).ok());
+        Salt::from_bytes(salt.unwrap_or_else(|| self.rng.bytes()))
     }
 
     #[expect(clippy::too_many_arguments, reason = "an entry says all of it")]
@@ -399,9 +443,7 @@ impl Engine {
         } else {
             LeafId::from(record.id)
         };
-        // Erased with the payloads: then nobody is to open the commitment, and nobody to guess it.
-        let salt = record.salt.as_deref().and_then(|salt| <[u8; 32]>::try_from(salt).ok());
-        let salt = Salt::from_bytes(salt.unwrap_or_else(|| self.rng.bytes()));
+        let salt = self.salt_of(record);
         let input = record.input.as_ref().map(strict::canonical).unwrap_or_default();
         let tool = format!("{}@{}", record.tool_name, record.tool_version);
         let reason = ended.error.as_ref().map(ToolError::reason).filter(|reason| !reason.is_empty());
@@ -440,11 +482,51 @@ impl Engine {
             let error =
                 ToolError::because(code, reason, format!("{why}; nothing was changed, so it can be called again"));
             let ended = Ended { cost: record.cost_estimate, attempts: record.attempts.max(1), ..Ended::refused(error) };
-            Late { status: Status::Failed, ended, action: "call.failed", actor: "system".to_owned() }
+            Late {
+                status: Status::Failed,
+                ended,
+                action: "call.failed",
+                actor: "system".to_owned(),
+                before: Vec::new(),
+            }
         } else {
             let ended = Ended { attempts: record.attempts.max(1), ..Ended::refused(unknown(why)) };
-            Late { status: Status::OutcomeUnknown, ended, action: "call.outcome_unknown", actor: "system".to_owned() }
+            Late {
+                status: Status::OutcomeUnknown,
+                ended,
+                action: "call.outcome_unknown",
+                actor: "system".to_owned(),
+                before: Vec::new(),
+            }
         }
+    }
+}
+
+/// What a worker says of a call whose secrets were changed since: how it ended counts, its words do not leave.
+fn withheld(record: &CallRecord, status: Status) -> Result<(Status, Ended), Fault> {
+    let message = "what the worker reported is withheld: a secret that it was given has changed since, so nobody can tell whether the report holds it";
+    let error = match status {
+        Status::Completed => ToolError::because(ErrorCode::PolicyDenied, "result_withheld", message),
+        Status::Failed => ToolError::because(ErrorCode::ProviderError, "upstream_4xx", message),
+        other => {
+            return Err(Fault::invalid(format!("`status` is {other}"), "report `completed` or `failed`").at("/status"));
+        }
+    };
+    Ok((status, Ended { cost: record.cost_estimate, ..Ended::refused(error) }))
+}
+
+fn told<'a>(record: &'a CallRecord, status: Status, ended: &'a Ended) -> End<'a> {
+    End {
+        call: record.id,
+        run: record.run,
+        tool: &record.tool_name,
+        mode: record.mode,
+        source: record.source,
+        status,
+        error: ended.error.as_ref(),
+        // What was settled afterwards was told when it was lost.
+        ran: ended.attempts > 0 && record.status != Status::OutcomeUnknown,
+        began: record.created_at,
     }
 }
 

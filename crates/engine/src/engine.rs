@@ -3,17 +3,20 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::{CallId, Clock, Fault, Id, Rng, RunId, TenantId};
 use toolgate_registry::commands::Registry;
 use toolgate_store::Store;
-use toolgate_vault::{Keyring, Purpose, Redactor, RunKey};
+use toolgate_vault::{Keyring, Purpose, RunKey, Vault};
 
 use crate::audit::Audit;
 use crate::blobs::Blobs;
+use crate::labels::Seen;
 use crate::metrics::Metrics;
+use crate::notify::Telling;
 use crate::reserve::Crowd;
 use crate::runner::Runners;
 use crate::shared::Shared;
@@ -23,6 +26,10 @@ const SIGNALS_MAX: usize = 1024;
 
 /// Calls that are on their way on this replica. At the bound the next is told to come again; nothing is recorded of it.
 pub(crate) const CALLS_AT_ONCE_MAX: usize = 4096;
+
+/// Callers without runs whose labels are remembered, and for how long without looking.
+const CONTEXTS_MAX: u64 = 20_000;
+const SEEN_FOR: Duration = Duration::from_secs(1);
 
 /// What an engine is made of.
 pub struct Parts {
@@ -55,6 +62,7 @@ pub struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
     pub(crate) keyring: Keyring,
+    pub(crate) vault: Vault,
     pub(crate) runners: Runners,
     pub(crate) shared: Shared,
     pub(crate) metrics: Arc<Metrics>,
@@ -70,7 +78,10 @@ pub struct Inner {
     pub(crate) places: Arc<Semaphore>,
     /// How many calls run here at the same time, of whom.
     pub(crate) parallel: Mutex<HashMap<Crowd, u32>>,
+    /// What callers without runs have seen, remembered for a moment.
+    pub(crate) contexts: moka::sync::Cache<(TenantId, String), Arc<Seen>>,
     signals: broadcast::Sender<Signal>,
+    pub(crate) telling: Telling,
     /// Ends background work and refuses new calls.
     pub(crate) stopping: CancellationToken,
 }
@@ -88,6 +99,7 @@ impl Engine {
         let Parts { store, registry, keyring, runners, shared, metrics, clock, rng, blobs, audit } = parts;
         let replica = Id::<()>::new(&clock, &rng).to_string();
         Self(Arc::new(Inner {
+            vault: Vault::new(store.clone(), keyring.clone(), clock.clone(), rng.clone()),
             store,
             registry,
             keyring,
@@ -102,7 +114,9 @@ impl Engine {
             running: Mutex::default(),
             places: Arc::new(Semaphore::new(CALLS_AT_ONCE_MAX)),
             parallel: Mutex::default(),
+            contexts: moka::sync::Cache::builder().max_capacity(CONTEXTS_MAX).time_to_live(SEEN_FOR).build(),
             signals: broadcast::channel(SIGNALS_MAX).0,
+            telling: Telling::default(),
             stopping: CancellationToken::new(),
         }))
     }
@@ -142,11 +156,5 @@ impl Engine {
             None => self.0.keyring.key(Purpose::Tenant, Some(tenant)).await?,
         };
         Ok(RunKey::derive(&key, run))
-    }
-
-    /// What must not leave with a call's output. Tools have no secrets yet, so there is nothing to look for.
-    #[expect(clippy::unused_self, reason = "the values are the call's own, resolved when it runs")]
-    pub(crate) fn redactor(&self) -> Redactor {
-        Redactor::none()
     }
 }

@@ -20,7 +20,7 @@ use crate::control::Late;
 use crate::engine::Engine;
 use crate::output::{self, Shaped};
 use crate::permit::Permit;
-use crate::record::{Ended, Prepared, Written};
+use crate::record::{Consent, Ended, Prepared, Written};
 use crate::reserve::{Hold, hold_without_room};
 use crate::runner::{Done, NewAttachment, Outcome, Runner};
 use crate::secrets::{self, Opened, Secrets};
@@ -416,6 +416,15 @@ impl Engine {
 
     /// A call whose first row was refused did not run.
     pub(crate) async fn could_not_begin(&self, prepared: Prepared, error: Error) -> Result<Envelope, Fault> {
+        if matches!(prepared.consent, Consent::Granted { .. }) {
+            let (tenant, id) = (prepared.call.tenant, prepared.call.id);
+            let full = match hold_without_room(&error).and_then(|index| prepared.holds.get(index)) {
+                Some(hold) => Some(self.budget_error(tenant, hold).await?),
+                None => None,
+            };
+            self.granted_but_not_begun(tenant, id, full).await?;
+            return self.answer(tenant, id).await;
+        }
         if let Some(hold) = hold_without_room(&error).and_then(|index| prepared.holds.get(index).cloned()) {
             let told = self.budget_error(prepared.call.tenant, &hold).await?;
             return self.refuse_for_limit(prepared, &hold, told).await;
@@ -481,7 +490,7 @@ impl Engine {
         let record = self.store.call(call.tenant, call.id).await?.ok_or_else(|| Fault::not_found("call", call.id))?;
         let actor = format!("replica:{}", self.replica);
         let ended = Ended { attested_by: Some(actor.clone()), ..ended };
-        let late = Late { status, ended, action: "call.settled", actor };
+        let late = Late { status, ended, action: "call.settled", actor, before: Vec::new() };
         self.settle_as(call.tenant, &record, late).await
     }
 }

@@ -226,6 +226,7 @@ impl Engine {
                     ended: crate::record::Ended::refused(error),
                     action: "call.failed",
                     actor: "system".to_owned(),
+                    before: Vec::new(),
                 };
                 let lost = Fault::conflict("the lease ran out meanwhile", "lease work again");
                 let end = |change: &mut Change| {
@@ -325,7 +326,7 @@ impl Engine {
             }
             ended => {
                 let key = toolgate_store::calls::RequestKey {
-                    who: crate::submit::asking(caller),
+                    who: crate::identify::asking(caller),
                     request_id,
                     body: toolgate_contracts::Digest::of(b""),
                 };
@@ -394,5 +395,6 @@ fn late_of(record: &CallRecord, leased: bool) -> crate::control::Late {
         ended: crate::record::Ended::refused(error),
         action: "call.failed",
         actor: "system".to_owned(),
+        before: Vec::new(),
     }
 }

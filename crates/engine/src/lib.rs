@@ -5,27 +5,36 @@
 //! kept). Invariant: nobody is answered before what they are told is committed.
 
 pub mod admit;
+mod again;
+pub mod approvals;
+pub mod asking;
 pub mod audit;
 mod blobs;
 pub mod call;
-mod constraint;
 pub mod control;
 mod engine;
 mod entry;
 mod execute;
 pub mod external;
 pub mod follow;
+mod identify;
 pub mod input;
+mod labels;
 pub mod metrics;
+pub mod notify;
 mod output;
 pub mod permit;
 pub mod preflight;
+mod prepare;
 pub mod read;
 mod record;
+mod records;
 mod recovery;
+mod repeat;
 mod reserve;
 pub mod runner;
 pub mod runs;
+pub mod secrets;
 pub mod shared;
 mod submit;
 #[cfg(feature = "testing")]

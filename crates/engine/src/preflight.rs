@@ -1,7 +1,7 @@
 //! Whether a call would go through now, without making it: the same questions, no record, no effect.
 
 use serde::Serialize;
-use toolgate_contracts::{Caller, ErrorCode, Fault, Mode, Permission, ToolRef};
+use toolgate_contracts::{Caller, ErrorCode, Fault, Mode, Permission, Source, ToolRef};
 use utoipa::ToSchema;
 
 use crate::admit::Question;
@@ -49,8 +49,12 @@ impl Engine {
             today: &today,
             tool: &reference,
             mode: Mode::Execute,
+            source: Source::Api,
+            now: self.clock.now(),
+            depth: 0,
+            labels: self.seen_by(caller).await?.labels,
         };
-        let Ok((tool, mut decision, standing)) = question.standing() else { return Ok(unknown()) };
+        let Ok((tool, decision, standing)) = question.standing() else { return Ok(unknown()) };
         let mut found = Preflight {
             tool: tool.name.to_string(),
             version: Some(tool.version.version.to_string()),
@@ -65,9 +69,14 @@ impl Engine {
             found.state = Readiness::NeedsPerson;
             found.reasons.push(format!("calling needs the permission `{}`", Permission::CALLS_CREATE));
         }
-        if !decision.asks.is_empty() {
+        if let Some(asking) = decision.asking {
             found.state = Readiness::NeedsPerson;
-            found.reasons.append(&mut decision.asks);
+            found.reasons.extend(asking.reasons.into_iter().map(|reason| reason.text));
+        }
+        let wanting = self.secrets_wanting(caller, &tool).await?;
+        if !wanting.is_empty() {
+            found.state = Readiness::NeedsPerson;
+            found.reasons.extend(wanting);
         }
         let ready = match self.runners.get(&tool.definition) {
             Ok(runner) => runner.ready(&tool.definition).await,

@@ -5,23 +5,27 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolgate_contracts::call::{Attachment, Receipt};
-use toolgate_contracts::definition::{EgressClass, Label};
+use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, ApprovalStatus, Digest, Envelope, Fault, Id, LeafId, LeaseId, Mode, RunId, Runner, Source, Status,
-    Timestamp, ToolError, WorkspaceId,
+    Amount, ApprovalStatus, Digest, Envelope, Fault, GrantId, Id, LeafId, LeaseId, Mode, RunId, Runner, Source, Status,
+    Timestamp, TokenId, ToolError, WorkspaceId,
 };
 use toolgate_ledger::Salt;
+use toolgate_policy::labels::Labels;
+use toolgate_store::approvals::Started;
 use toolgate_store::blobs::Blob;
 use toolgate_store::calls::{Ending, NewCall, RequestKey};
 use toolgate_store::events::Place;
 use toolgate_store::{Change, Durability, Error};
 
-use crate::admit::{Decision, Verdict};
+use crate::admit::Decision;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::entry::{Details, Entry, commitment};
 use crate::external::RECORDED_S;
+use crate::labels::Seen;
+use crate::notify::End;
 use crate::reserve::{Hold, no_room};
 use crate::submit::step;
 use tracing::Instrument as _;
@@ -35,17 +39,46 @@ pub(crate) struct Prepared {
     /// The canonical text of the input.
     pub input: String,
     pub metadata: Option<String>,
-    pub labels: Vec<Label>,
+    /// What was seen before the call, what its result adds, and for whom that is remembered.
+    pub seen: Seen,
+    pub brings: Labels,
+    pub context: String,
+    pub consent: Consent,
+    pub token: Option<TokenId>,
+    /// Events of its run that are there already, of a lone call that waited.
+    pub events_before: u64,
     pub request: Option<RequestKey>,
     /// Of a run with a row of its own: its root.
     pub root_run: Option<RunId>,
+    /// The runs above it, which see what it brings.
+    pub above: Vec<RunId>,
     /// Of the run.
     pub output_bytes_max: Option<u64>,
     pub holds: Vec<Hold>,
     pub estimate: Option<Amount>,
     pub salt: Salt,
     pub warnings: Vec<String>,
+    /// The call counts against a token's `max_calls`, so its row comes first.
+    pub counted_by_token: bool,
+    /// Which secrets it is given: `[{name, scope, version}]`.
+    pub secrets: Option<String>,
 }
+
+/// On whose word a call runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Consent {
+    /// Nobody had to be asked.
+    NotAsked,
+    /// A person decided before, for calls like it.
+    Standing { grant: GrantId, issued_by: String },
+    /// The development bypass.
+    Bypassed,
+    /// A person decided, on this call: its row is there, and the grant is spent as it begins.
+    Granted { grant: GrantId, digest: Digest },
+}
+
+/// Who is told to have decided where the development bypass was used.
+pub(crate) const BYPASS: &str = "system:dev_bypass";
 
 /// How a call ended.
 #[derive(Clone, Debug, Default)]
@@ -85,15 +118,28 @@ impl Prepared {
     /// will look for it.
     pub fn needs_row_first(&self) -> bool {
         let elsewhere = matches!(self.call.tool.definition.runner, Runner::External(_));
-        self.call.mode != Mode::DryRun && (!self.call.is_effect_free() || !self.holds.is_empty() || elsewhere)
+        let asked = !matches!(self.consent, Consent::NotAsked);
+        self.call.mode != Mode::DryRun
+            && (!self.call.is_effect_free() || !self.holds.is_empty() || elsewhere || asked || self.counted_by_token)
     }
 
     fn durability(&self) -> Durability {
         if self.call.is_effect_free() && self.holds.is_empty() { Durability::Process } else { Durability::Disk }
     }
 
-    fn place(&self, seq: u64) -> Place {
-        if self.root_run.is_some() { Place::Counted } else { Place::At(seq) }
+    pub fn place(&self, seq: u64) -> Place {
+        if self.root_run.is_some() { Place::Counted } else { Place::At(self.events_before + seq) }
+    }
+
+    /// Those of the call itself: of what it was given, and of what it brings.
+    pub fn labels(&self) -> Labels {
+        let refused = self.decision.refused_at.is_some();
+        if refused { self.seen.labels } else { self.seen.labels.join(self.brings) }
+    }
+
+    pub fn reserved(&self) -> Option<String> {
+        let reserved: Vec<_> = self.holds.iter().map(|hold| &hold.held).collect();
+        (!reserved.is_empty()).then(|| serde_json::to_string(&reserved).unwrap_or_default())
     }
 
     fn actor(&self) -> String {
@@ -104,7 +150,7 @@ impl Prepared {
         format!("{}@{}", self.call.tool.tool.name, self.call.tool.version.version)
     }
 
-    fn event(&self, event_type: EventType, at: Timestamp, data: Value) -> NewEvent {
+    pub fn event(&self, event_type: EventType, at: Timestamp, data: Value) -> NewEvent {
         let data = match data {
             Value::Object(members) => members,
             _ => Map::new(),
@@ -142,11 +188,32 @@ impl Prepared {
         self.event(event_type, at, data)
     }
 
-    fn row(&self, status: Status, holder: Option<&str>, ending: Option<Ending>) -> NewCall {
+    fn told<'a>(&'a self, status: Status, ended: &'a Ended) -> End<'a> {
+        let call = &self.call;
+        End {
+            call: call.id,
+            run: call.run,
+            tool: call.tool.tool.name.as_str(),
+            mode: call.mode,
+            source: self.source,
+            status,
+            error: ended.error.as_ref(),
+            ran: ended.attempts > 0 || ended.cached,
+            began: call.created_at,
+        }
+    }
+
+    pub fn row(&self, status: Status, holder: Option<&str>, ending: Option<Ending>) -> NewCall {
         let call = &self.call;
         let definition = &call.tool.definition;
         let dry = call.mode == Mode::DryRun;
-        let reserved: Vec<_> = self.holds.iter().map(|hold| &hold.held).collect();
+        let (approval_status, approved_by, grant) = match &self.consent {
+            Consent::NotAsked => (ApprovalStatus::NotRequired, None, None),
+            Consent::Standing { grant, issued_by } => (ApprovalStatus::Approved, Some(issued_by.clone()), Some(*grant)),
+            Consent::Bypassed => (ApprovalStatus::Approved, Some(BYPASS.to_owned()), None),
+            Consent::Granted { grant, .. } => (ApprovalStatus::Approved, None, Some(*grant)),
+        };
+        let asked_by_label = self.decision.asking.as_ref().is_some_and(|asking| asking.person_required);
         NewCall {
             id: call.id,
             call_id: call.call_id.clone(),
@@ -164,21 +231,27 @@ impl Prepared {
             class: definition.class(),
             side_effects: definition.effects(),
             status,
-            approval_status: ApprovalStatus::NotRequired,
-            person_required: definition.class() == EgressClass::Write && !dry,
+            approval_status,
+            person_required: (definition.class() == EgressClass::Write || asked_by_label) && !dry,
+            approval: None,
+            approved_by,
+            grant,
+            token: self.token,
+            secrets: self.secrets.clone(),
             definition_digest: call.tool.definition_digest,
             policy_revision: self.decision.revision,
             decision: serde_json::to_string(&self.decision).unwrap_or_default(),
-            labels: serde_json::to_string(&self.labels).unwrap_or_default(),
+            labels: serde_json::to_string(&self.labels()).unwrap_or_default(),
             metadata: self.metadata.clone(),
             cost_estimate: self.estimate.map(|cost| cost.to_string()),
-            reserved: (!reserved.is_empty() && ending.is_none())
-                .then(|| serde_json::to_string(&reserved).unwrap_or_default()),
+            reserved: self.reserved().filter(|_| ending.is_none()),
             holder: holder.map(str::to_owned),
             salt: Some(*self.salt.as_bytes()),
             input: self.input.clone(),
             created_at: call.created_at,
-            started_at: (self.decision.verdict == Verdict::Allow || dry).then_some(call.created_at),
+            started_at: (status == Status::Running
+                || (self.decision.refused_at.is_none() && status != Status::Pending))
+                .then_some(call.created_at),
             ending,
         }
     }
@@ -230,8 +303,31 @@ impl Engine {
             let text = prepared.entry("call.intent", &actor, &tool, id, now).text();
             change.leaf(id, text, now);
         }
-        first_row(&mut change, prepared, prepared.row(Status::Running, holder, None), now);
-        let event = prepared.started(prepared.call.created_at);
+        match &prepared.consent {
+            Consent::Granted { grant, digest } => {
+                let started = Started {
+                    at: now,
+                    holder: holder.map(str::to_owned),
+                    decision: serde_json::to_string(&prepared.decision).unwrap_or_default(),
+                    reserved: prepared.reserved(),
+                    secrets: prepared.secrets.clone(),
+                };
+                let refused = Fault::conflict("the grant was spent, withdrawn or has run out", "read the call again");
+                change.spend_grant(*grant, prepared.call.id, *digest, &started, refused);
+            }
+            Consent::Standing { grant, .. } => {
+                let refused = Fault::conflict("the standing grant was used up meanwhile", "send the call again");
+                change.use_grant(*grant, now, refused);
+                first_row(&mut change, prepared, prepared.row(Status::Running, holder, None), now);
+            }
+            Consent::NotAsked | Consent::Bypassed => {
+                first_row(&mut change, prepared, prepared.row(Status::Running, holder, None), now);
+            }
+        }
+        if matches!(prepared.consent, Consent::Bypassed) {
+            change.audit(&self.bypass_entry(prepared, now));
+        }
+        let event = prepared.started(if prepared.events_before == 0 { prepared.call.created_at } else { now });
         change.append_events(prepared.call.run, prepared.place(1), Some(prepared.call.id), &[event], now);
         let call = &prepared.call;
         // In the same commit: a call that nobody has would run for ever.
@@ -276,7 +372,7 @@ impl Engine {
         match (written, status) {
             (Written::Nothing, _) => {
                 first_row(&mut change, prepared, prepared.row(status, None, Some(ending)), now);
-                if prepared.decision.verdict == Verdict::Allow || call.mode == Mode::DryRun {
+                if prepared.decision.refused_at.is_none() {
                     events.push(prepared.started(call.created_at));
                 }
             }
@@ -298,18 +394,39 @@ impl Engine {
         for (blob, _) in &ended.attachments {
             change.insert_blob(blob);
         }
+        if prepared.decision.refused_at.is_none() && call.mode != Mode::DryRun {
+            self.join_seen(&mut change, prepared, now);
+        }
         let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), now);
+        self.tell_of_end(&mut change, &prepared.told(status, &ended), now);
         self.store.commit(change).instrument(step("record")).await?;
         self.signal(call.tenant, call.run, Some(call.id));
         self.count(prepared, status, ended.error.as_ref(), now);
         Ok(self.envelope(prepared, status, ended, digest, now))
     }
 
+    /// Each use of the development bypass is an entry of its own.
+    fn bypass_entry(&self, prepared: &Prepared, at: Timestamp) -> toolgate_store::audit::Entry {
+        let details = json!({"call": prepared.call.id, "tool": prepared.tool_at_version()});
+        toolgate_store::audit::Entry {
+            id: Id::new(&self.clock, &self.rng),
+            at,
+            tenant: prepared.call.tenant,
+            actor: prepared.actor(),
+            action: "approval.bypassed".to_owned(),
+            object: prepared.call.call_id.clone(),
+            details: match details {
+                Value::Object(members) => members,
+                _ => Map::new(),
+            },
+        }
+    }
+
     fn count(&self, prepared: &Prepared, status: Status, error: Option<&ToolError>, now: Timestamp) {
         let seconds = seconds_between(prepared.call.created_at, now);
         let tool = prepared.call.tool.tool.name.as_str();
         self.metrics.call_finished(tool, status, error.map(|error| error.code), prepared.source, seconds);
-        if prepared.decision.verdict != Verdict::Allow
+        if prepared.decision.refused_at.is_some()
             && let Some(error) = error
         {
             self.metrics.denied(error.reason());
@@ -333,7 +450,7 @@ impl Engine {
             cached: ended.cached,
             truncated: ended.truncated,
             attachments: ended.attachments.into_iter().map(|(_, attachment)| attachment).collect(),
-            labels: prepared.labels.clone(),
+            labels: prepared.labels().to_vec(),
             cost: ended.cost,
             receipt: Some(Receipt { entry_digest: digest, log: self.log_of(call.tenant), index: None }),
             warnings: prepared.warnings.clone(),
@@ -341,7 +458,7 @@ impl Engine {
     }
 }
 
-fn first_row(change: &mut Change, prepared: &Prepared, row: NewCall, now: Timestamp) {
+pub(crate) fn first_row(change: &mut Change, prepared: &Prepared, row: NewCall, now: Timestamp) {
     change.insert_call(row);
     if let Some(request) = &prepared.request {
         change.remember_request(request, prepared.call.id, now);

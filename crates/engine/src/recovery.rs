@@ -110,6 +110,7 @@ impl Engine {
             let done = async {
                 self.stop_cancelled().await?;
                 self.expire_work().await?;
+                self.attend_approvals().await?;
                 self.attend_questions().await?;
                 if round.is_multiple_of(RECOVER_EVERY) {
                     let lost = Box::pin(self.recover()).await?;
@@ -267,7 +268,7 @@ impl Engine {
                 (Status::Failed, Ended { attempts: current.attempts, attested_by: attested, ..Ended::refused(error) })
             }
         };
-        let late = Late { status, ended, action: "call.settled", actor: format!("tool:{probe}") };
+        let late = Late { status, ended, action: "call.settled", actor: format!("tool:{probe}"), before: Vec::new() };
         self.settle_as(tenant, &current, late).await.map(drop)
     }
 
@@ -280,6 +281,7 @@ impl Engine {
             self.blobs.remove(&blob).await;
         }
         self.store.forget_requests(now).await?;
+        self.store.forget_contexts(now).await?;
         Ok(())
     }
 }

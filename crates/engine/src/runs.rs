@@ -78,6 +78,9 @@ impl Engine {
         let id = RunId::new(&self.clock, &self.rng);
         let mut joined = labels;
         joined.extend(parent.iter().flat_map(|parent| parent.labels.iter().copied()));
+        // Opening another run washes nothing off.
+        let seen = self.seen_just_now(caller).await?;
+        joined.extend(seen.labels.iter());
         joined.sort_unstable();
         joined.dedup();
         let run = Run {
@@ -92,6 +95,7 @@ impl Engine {
             reason: None,
             limits: within(canonical_limits(registry, caller, agent, limits, now)?, parent.as_ref()),
             labels: joined,
+            origins: serde_json::to_value(&seen.origins).unwrap_or_default(),
             calls_counted: 0,
             created_at: now,
             updated_at: now,
@@ -254,6 +258,7 @@ impl Engine {
             reason: None,
             limits: Limits::default(),
             labels: call.labels.clone(),
+            origins: Value::Object(Map::new()),
             calls_counted: 1,
             created_at: call.created_at,
             updated_at: call.completed_at.unwrap_or(call.created_at),

@@ -51,7 +51,8 @@ pub fn permit(call: Call) -> Permit {
 
 /// The same, with secrets as if they had been found and opened.
 pub fn permit_with(call: Call, secrets: Vec<Secret>) -> Permit {
-    Permit::issue(Arc::new(call), 1, &Arc::new(Secrets::of(secrets))).unwrap_or_else(|| panic!("a first attempt is always permitted"))
+    Permit::issue(Arc::new(call), 1, &Arc::new(Secrets::of(secrets)))
+        .unwrap_or_else(|| panic!("a first attempt is always permitted"))
 }
 
 /// What a runner has written to a buffered sink since it was last asked.

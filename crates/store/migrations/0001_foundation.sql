@@ -305,9 +305,10 @@ CREATE TABLE runs (
     state TEXT NOT NULL CONSTRAINT runs_state
         CHECK (state IN ('queued', 'running', 'waiting_human', 'completed', 'failed', 'cancelled')),
     limits TEXT NOT NULL DEFAULT '{}',
-    labels TEXT NOT NULL DEFAULT '[]',
-    -- Where its labels came from, for whoever must decide.
-    origins TEXT NOT NULL DEFAULT '[]',
+    -- Bits, because they only join: 1 untrusted, 2 private, 4 sensitive.
+    labels {int} NOT NULL DEFAULT 0,
+    -- Where they came from, for whoever must decide.
+    origins TEXT NOT NULL DEFAULT '{}',
     -- Why it ended, in words.
     reason TEXT,
     -- The place of the next call, how many were counted against `max_tool_calls`, and the last event's number: they
@@ -636,7 +637,7 @@ CREATE TABLE label_acceptances (
 CREATE TABLE label_contexts (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     context TEXT NOT NULL,
-    labels TEXT NOT NULL,
+    labels {int} NOT NULL,
     origins TEXT NOT NULL,
     expires_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, context)

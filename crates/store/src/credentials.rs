@@ -216,6 +216,13 @@ impl Store {
         }
     }
 
+    /// When somebody signed in.
+    pub async fn session_began(&self, tenant: TenantId, session: SessionId) -> Result<Option<Timestamp>, Error> {
+        let sql = "SELECT created_at FROM browser_sessions WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![session.into()]).await?;
+        rows.first().map(|row| row.get(0)).transpose()
+    }
+
     /// Whether somebody belongs to a workspace.
     pub async fn is_member(
         &self,

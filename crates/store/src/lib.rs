@@ -18,6 +18,7 @@ mod error;
 pub mod events;
 mod guard;
 pub mod input_requests;
+pub mod labels;
 pub mod leases;
 pub mod lock;
 mod migrate;

@@ -34,6 +34,9 @@ pub struct Run {
     pub reason: Option<String>,
     pub limits: Limits,
     pub labels: Vec<Label>,
+    /// Where its labels came from.
+    #[schema(value_type = Object)]
+    pub origins: serde_json::Value,
     /// How many calls were counted against `max_tool_calls`.
     pub calls_counted: u32,
     pub created_at: Timestamp,
@@ -52,7 +55,7 @@ pub struct Step {
 
 const COLUMNS: &str =
     "id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason, limits, labels,
-    calls_counted, created_at, updated_at";
+    origins, calls_counted, created_at, updated_at";
 
 impl Change {
     pub fn insert_run(&mut self, run: &Run) -> &mut Self {
@@ -68,14 +71,15 @@ impl Change {
             reason,
             limits,
             labels,
+            origins,
             calls_counted,
             created_at,
             updated_at,
         } = run;
         self.then(
             "INSERT INTO runs (tenant_id, id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason,
-                limits, labels, calls_counted, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+                limits, labels, origins, calls_counted, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
             [
                 (*id).into(),
                 (*root_run_id).into(),
@@ -87,7 +91,8 @@ impl Change {
                 state.as_str().into(),
                 reason.clone().into(),
                 serde_json::to_string(limits).unwrap_or_default().into(),
-                serde_json::to_string(labels).unwrap_or_default().into(),
+                crate::labels::bits(labels).into(),
+                origins.to_string().into(),
                 (*calls_counted).into(),
                 (*created_at).into(),
                 (*updated_at).into(),
@@ -240,10 +245,11 @@ fn run(row: &Row) -> Result<Run, Error> {
         state: row.parse(7)?,
         reason: row.get(8)?,
         limits: row.json(9)?,
-        labels: row.json(10)?,
-        calls_counted: row.get(11)?,
-        created_at: row.get(12)?,
-        updated_at: row.get(13)?,
+        labels: crate::labels::of_bits(row.get(10)?),
+        origins: row.json(11)?,
+        calls_counted: row.get(12)?,
+        created_at: row.get(13)?,
+        updated_at: row.get(14)?,
     })
 }
 

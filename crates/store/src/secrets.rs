@@ -4,7 +4,7 @@
 //! is taken away leaves its row, which holds the version and nothing else.
 
 use toolgate_contracts::{
-    Fault, Principal, ResolvedSecret, SecretAllowed, SecretInfo, SecretPlace, TenantId, Timestamp, WorkspaceId,
+    Fault, Principal, ResolvedSecret, SecretAllowed, SecretInfo, SecretPlace, TenantId, Timestamp, UserId, WorkspaceId,
 };
 
 use crate::change::{Change, Expect};
@@ -91,6 +91,15 @@ impl Change {
             "UPDATE secrets SET key_id = NULL, ciphertext = NULL, allowed = '{}'
              WHERE tenant_id = $1 AND scope = $2 AND scope_id = $3 AND name = $4 AND key_id IS NOT NULL",
             [place.scope.as_str().into(), place.id.into(), name.into()],
+        )
+    }
+
+    /// Takes every value away that a user kept.
+    pub fn delete_secrets_of(&mut self, user: UserId) -> &mut Self {
+        self.then(
+            "UPDATE secrets SET key_id = NULL, ciphertext = NULL, allowed = '{}'
+             WHERE tenant_id = $1 AND scope = 'user' AND scope_id = $2 AND key_id IS NOT NULL",
+            [user.into()],
         )
     }
 

@@ -100,7 +100,8 @@ impl Change {
         self.then(
             "UPDATE server_keys SET state = 'retired'
              WHERE tenant_id = $1 AND kind = 'data_key' AND kid = $2 AND state = 'retiring'
-             AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.tenant_id = $1 AND s.key_id = $2)",
+             AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.tenant_id = $1 AND s.key_id = $2)
+             AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.tenant_id = $1 AND w.key_id = $2)",
             [kid.into()],
         )
     }

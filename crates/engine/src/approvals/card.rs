@@ -1,0 +1,286 @@
+//! What somebody who decides is shown. Everything on it comes from the stored rows; what an agent says about its call is
+//! in `input` like any other argument, and nowhere else.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+use toolgate_contracts::definition::{HitlMode, Label};
+use toolgate_contracts::{
+    AgentId, ApprovalId, ApprovalState, AskReason, CallId, Caller, Digest, Fault, Page, Permission, Principal, RunId,
+    Status, Timestamp, Vote, json as strict,
+};
+use toolgate_policy::labels::Labels;
+use toolgate_store::approvals::{Approval, ApprovalFilter, CastVote};
+use toolgate_store::calls::{CallFilter, CallRecord, Sight};
+use utoipa::ToSchema;
+
+use super::Binding;
+use super::eligible::demands_of;
+use crate::engine::Engine;
+use crate::read::sees;
+
+/// An approval as it is shown.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Card {
+    #[schema(value_type = String)]
+    pub id: ApprovalId,
+    pub state: ApprovalState,
+    pub call_id: CallId,
+    pub call_status: Status,
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    /// `name@version`.
+    pub tool: String,
+    pub title: String,
+    pub egress_class: String,
+    pub risk: String,
+    /// Who is answerable, and by which name people know them.
+    pub principal: String,
+    pub asked_by: String,
+    #[schema(value_type = Option<String>)]
+    pub agent_id: Option<AgentId>,
+    pub agent: Option<String>,
+    pub reasons: Vec<AskReason>,
+    pub mode: HitlMode,
+    /// Only a person's decision lets it run, whatever the mode.
+    pub person_required: bool,
+    pub need: u32,
+    /// What the votes must fulfil: `[{need, from}]`.
+    #[schema(value_type = Vec<Object>)]
+    pub approvers: Value,
+    pub votes: Vec<CardVote>,
+    pub round: u32,
+    /// What will run, exactly.
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Value>,
+    /// The same as text, with every character that does not show itself written out.
+    pub input_shown: String,
+    #[schema(value_type = String)]
+    pub input_digest: Digest,
+    /// Characters in the input that eyes do not see, by name.
+    pub hidden_characters: Vec<String>,
+    /// What was asked for, where somebody edited it.
+    #[schema(value_type = Option<Object>)]
+    pub proposed_input: Option<Value>,
+    pub edited_by: Option<String>,
+    pub labels: Vec<Label>,
+    /// Where labelled data came from.
+    pub origins: Vec<String>,
+    /// Hosts that the tool may reach, as far as that is known before it runs.
+    pub reaches: Vec<String>,
+    /// Secrets it is given: `[{name, scope, version}]`.
+    #[schema(value_type = Option<Object>)]
+    pub secrets: Option<Value>,
+    /// The call before it of the same tool by the same caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Earlier>,
+    pub expires_at: Timestamp,
+    /// Set while a kill switch holds its deadline.
+    pub frozen_at: Option<Timestamp>,
+    pub decided_by: Option<String>,
+    pub decided_at: Option<Timestamp>,
+    pub decision_reason: Option<String>,
+    pub created_at: Timestamp,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CardVote {
+    pub voter: String,
+    pub vote: Vote,
+    pub reason: Option<String>,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Earlier {
+    #[schema(value_type = String)]
+    pub call_id: CallId,
+    pub status: Status,
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Value>,
+    pub at: Timestamp,
+}
+
+impl Engine {
+    /// One approval, for those who may decide, and for whoever asked.
+    pub async fn approval(&self, caller: &Caller, id: &str) -> Result<Card, Fault> {
+        let (approval, record) = self.approval_for_decision(caller, id).await?;
+        let earlier = self.earlier(caller, &record).await?;
+        Ok(Card { earlier, ..self.card(caller, approval, record).await? })
+    }
+
+    /// Approvals that the caller sees; the open ones oldest first, because they wait.
+    pub async fn list_approvals(
+        &self,
+        caller: &Caller,
+        filter: &ApprovalFilter,
+        cursor: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Card>, Fault> {
+        if caller.agent.is_some() || !caller.may(&Permission::APPROVALS_READ) {
+            caller.require(&Permission::CALLS_READ_OWN)?;
+        }
+        let page = self.store.approvals(caller.tenant, filter, cursor, limit).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for approval in page.items {
+            let Some(record) = self.store.call(caller.tenant, approval.call).await? else { continue };
+            if self.sees_approval(caller, &approval, &record).await? {
+                items.push(self.card(caller, approval, record).await?);
+            }
+        }
+        Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
+    /// Those who read approvals see those of their workspaces; whoever asked sees their own.
+    pub(super) async fn sees_approval(
+        &self,
+        caller: &Caller,
+        approval: &Approval,
+        record: &CallRecord,
+    ) -> Result<bool, Fault> {
+        if caller.agent.is_none() && caller.may(&Permission::APPROVALS_READ) {
+            let Some(workspace) = approval.workspace else { return Ok(true) };
+            let everywhere = caller.may(&Permission::MEMBERS_MANAGE);
+            return Ok(match caller.principal {
+                Principal::User(user) if !everywhere => {
+                    self.store.is_member(caller.tenant, user, workspace).await?
+                        || sees(&self.sight_of_own(caller).await?, caller, record)
+                }
+                _ => true,
+            });
+        }
+        Ok(sees(&self.sight_of_own(caller).await?, caller, record))
+    }
+
+    /// What somebody sees without the right to read everything.
+    async fn sight_of_own(&self, caller: &Caller) -> Result<Sight, Fault> {
+        Ok(match self.sight(caller).await? {
+            Sight::Everything => Sight::OwnAndManaged { viewer: caller.principal, agents: Vec::new() },
+            own => own,
+        })
+    }
+
+    pub(super) async fn card(&self, caller: &Caller, approval: Approval, record: CallRecord) -> Result<Card, Fault> {
+        let tenant = caller.tenant;
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let version = record.tool_version.parse().ok();
+        let definition = registry
+            .tool_by_id(record.tool)
+            .and_then(|tool| tool.tool.version(&version?).map(|version| version.definition.clone()));
+        let votes = self.store.votes(tenant, approval.id, approval.round).await?;
+        let asked_by = self.name_of(tenant, record.principal).await?;
+        let binding: Option<Binding> = serde_json::from_value(approval.binding.clone()).ok();
+        let origins = match record.in_run {
+            true => self.store.run(tenant, record.run).await?.map(|run| run.origins),
+            false => None,
+        };
+        let text = record.input.as_ref().map(strict::canonical).unwrap_or_default();
+        Ok(Card {
+            id: approval.id,
+            state: approval.state,
+            call_id: record.id,
+            call_status: record.status,
+            run_id: record.run,
+            tool: format!("{}@{}", record.tool_name, record.tool_version),
+            title: definition
+                .as_ref()
+                .map_or_else(|| record.tool_name.clone(), |definition| definition.effective_title().to_owned()),
+            egress_class: record.class.to_string(),
+            risk: definition.as_ref().map(|definition| definition.effective_risk().to_string()).unwrap_or_default(),
+            principal: record.principal.to_string(),
+            asked_by,
+            agent_id: record.agent,
+            agent: record.agent.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string()),
+            approvers: serde_json::to_value(demands_of(&approval)).unwrap_or_default(),
+            reasons: approval.reasons,
+            mode: approval.mode,
+            person_required: approval.person_required,
+            need: approval.need,
+            votes: votes
+                .into_iter()
+                .map(|CastVote { voter, vote, reason, at }| CardVote { voter, vote, reason, at })
+                .collect(),
+            round: approval.round,
+            input_shown: shown(&text),
+            hidden_characters: hidden(&text),
+            input: record.input,
+            input_digest: approval.input_digest,
+            proposed_input: record.proposed_input,
+            edited_by: approval.edited_by,
+            labels: binding.as_ref().map_or(Labels::NONE, |binding| binding.labels).to_vec(),
+            origins: origins
+                .and_then(|origins| serde_json::from_value::<toolgate_policy::labels::Origins>(origins).ok())
+                .map(|origins| origins.names().map(str::to_owned).collect())
+                .unwrap_or_default(),
+            reaches: definition.map(|definition| definition.hosts.clone()).unwrap_or_default(),
+            secrets: binding.and_then(|binding| binding.secrets),
+            earlier: None,
+            expires_at: approval.expires_at,
+            frozen_at: approval.frozen_at,
+            decided_by: approval.decided_by,
+            decided_at: approval.decided_at,
+            decision_reason: approval.decision_reason,
+            created_at: approval.created_at,
+        })
+    }
+
+    async fn name_of(&self, tenant: toolgate_contracts::TenantId, principal: Principal) -> Result<String, Fault> {
+        Ok(match principal {
+            Principal::Local(uid) => format!("local user {uid}"),
+            Principal::User(user) => {
+                let holder = self.store.user_holder(tenant, user).await?;
+                holder.map_or_else(|| "somebody who left".to_owned(), |holder| holder.user_name)
+            }
+        })
+    }
+
+    /// The call before it of the same tool, by the same agent or caller.
+    async fn earlier(&self, caller: &Caller, record: &CallRecord) -> Result<Option<Earlier>, Fault> {
+        let filter = CallFilter {
+            tool: Some(record.tool),
+            agent: record.agent,
+            until: Some(record.created_at),
+            ..CallFilter::default()
+        };
+        let sight = Sight::OwnAndManaged { viewer: record.principal, agents: record.agent.into_iter().collect() };
+        let page = self.store.calls(caller.tenant, &sight, &filter, None, 1).await?;
+        let Some(before) = page.items.first() else { return Ok(None) };
+        let found = self.store.call(caller.tenant, before.id).await?;
+        Ok(found.map(|before| Earlier {
+            call_id: before.id,
+            status: before.status,
+            input: before.input,
+            at: before.created_at,
+        }))
+    }
+}
+
+/// Whether a character shows itself to a reader. Letters of any script do.
+fn is_hidden(character: char) -> bool {
+    matches!(character,
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+        | '\u{1d173}'..='\u{1d17a}')
+}
+
+/// The text with every character that does not show itself written out as `\u{…}`.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_hidden(character) {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+fn hidden(text: &str) -> Vec<String> {
+    // Canonical JSON writes control characters as escapes already; they are counted too.
+    let found: BTreeSet<char> = text.chars().filter(|character| is_hidden(*character)).collect();
+    found.into_iter().map(|character| format!("U+{:04X}", u32::from(character))).collect()
+}

@@ -1,0 +1,224 @@
+//! Who may decide. Asked when somebody votes, again when votes are counted, and again when the call is about to run:
+//! whoever lost the right meanwhile has not voted.
+
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::definition::{Approvers, Origin};
+use toolgate_contracts::{Caller, Fault, FaultKind, Permission, Permissions, Principal, Role, TenantId, Vote};
+use toolgate_store::approvals::{Approval, CastVote};
+use toolgate_store::calls::CallRecord;
+
+use crate::engine::Engine;
+
+/// How recently somebody must have signed in to approve what is critical, where the tenant wants that.
+const STEP_UP_S: i64 = 5 * 60;
+
+/// A person as far as deciding goes: who they are and what they may, whatever they show.
+pub(super) struct Person {
+    pub principal: Principal,
+    pub name: String,
+    pub permissions: Permissions,
+    pub roles: Vec<Role>,
+}
+
+/// As whom somebody decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum As {
+    Approver,
+    /// Whoever pressed Run in a browser confirms what they asked for themselves.
+    Asker,
+}
+
+impl Engine {
+    /// Whether this caller may decide now; `Err` says why not. Whoever may not even see it is told that there is none.
+    pub(super) async fn may_decide(
+        &self,
+        caller: &Caller,
+        approval: &Approval,
+        record: &CallRecord,
+    ) -> Result<As, Fault> {
+        let forbidden = |told: &str, remedy: &str| Fault::new(FaultKind::Forbidden, told.to_owned(), remedy.to_owned());
+        if caller.agent.is_some() || matches!(caller.credential, Credential::Token(_)) {
+            return Err(forbidden("an agent decides nothing", "a person with `approvals.decide` decides"));
+        }
+        let person = Person {
+            principal: caller.principal,
+            name: caller.display_name.clone(),
+            permissions: caller.permissions.clone(),
+            roles: caller.roles.to_vec(),
+        };
+        let confirms = matches!(caller.credential, Credential::BrowserSession(_)) && self.is_asker(&person, record);
+        let as_whom = match self.standing_of(caller.tenant, &person, approval, record).await? {
+            Ok(As::Asker) if !confirms => {
+                caller.require(&Permission::APPROVALS_DECIDE)?;
+                As::Approver
+            }
+            Ok(as_whom) => as_whom,
+            Err(why) => return Err(why),
+        };
+        self.check_step_up(caller, record).await?;
+        Ok(as_whom)
+    }
+
+    fn is_asker(&self, person: &Person, record: &CallRecord) -> bool {
+        person.principal == record.principal && record.agent.is_none()
+    }
+
+    /// Whether a person may decide on this call, as they stand now.
+    pub(super) async fn standing_of(
+        &self,
+        tenant: TenantId,
+        person: &Person,
+        approval: &Approval,
+        record: &CallRecord,
+    ) -> Result<Result<As, Fault>, Fault> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let separated = approval.separation || registry.tenant.settings.separation;
+        let decides = person.permissions.contains(&Permission::APPROVALS_DECIDE);
+        let confirms = person.permissions.contains(&Permission::CALLS_CONFIRM) && self.is_asker(person, record);
+        if !decides && !(confirms && !separated) {
+            let told = format!("deciding needs the permission `{}`", Permission::APPROVALS_DECIDE);
+            return Ok(Err(Fault::new(FaultKind::Forbidden, told, "ask somebody with the role `approver`")));
+        }
+        let as_whom = if decides { As::Approver } else { As::Asker };
+        if let (Some(workspace), Principal::User(user)) = (approval.workspace, person.principal)
+            && as_whom == As::Approver
+            && !person.permissions.contains(&Permission::MEMBERS_MANAGE)
+            && !self.store.is_member(tenant, user, workspace).await?
+        {
+            return Ok(Err(Fault::not_found("approval", approval.id)));
+        }
+        if separated && let Some(why) = self.conflict_of_interest(tenant, person, approval, record)? {
+            let told = format!("{why}, and this tenant separates asking from deciding");
+            return Ok(Err(Fault::new(FaultKind::Forbidden, told, "somebody else with `approvals.decide` decides")));
+        }
+        let demands = demands_of(approval);
+        let named = demands.iter().all(|demand| demand.from.is_empty())
+            || demands.iter().any(|demand| is_among(person, demand));
+        if !named {
+            let whom: Vec<&str> = demands.iter().flat_map(|demand| demand.from.iter().map(String::as_str)).collect();
+            let told = format!("this is for {} to decide", whom.join(" or "));
+            return Ok(Err(Fault::new(FaultKind::Forbidden, told, "ask one of them")));
+        }
+        Ok(Ok(as_whom))
+    }
+
+    /// Why somebody is too close to the call to decide on it.
+    fn conflict_of_interest(
+        &self,
+        tenant: TenantId,
+        person: &Person,
+        approval: &Approval,
+        record: &CallRecord,
+    ) -> Result<Option<String>, Fault> {
+        let who = person.principal.to_string();
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let owns = record.agent.and_then(|id| registry.agents.get(&id)).and_then(|agent| agent.owner);
+        let wrote = registry.tool_by_id(record.tool).filter(|tool| tool.tool.origin != Origin::Code).and_then(|tool| {
+            let version = record.tool_version.parse().ok()?;
+            tool.tool.version(&version).map(|version| version.published_by.clone())
+        });
+        Ok(if person.principal == record.principal {
+            Some(format!("{} asked for it", person.name))
+        } else if owns.is_some_and(|owner| Principal::User(owner) == person.principal) {
+            Some(format!("{} owns the agent that asks", person.name))
+        } else if approval.edited_by.as_deref() == Some(&who) {
+            Some(format!("{} edited the input", person.name))
+        } else if wrote.as_deref() == Some(&who) {
+            Some(format!("{} wrote the tool", person.name))
+        } else {
+            None
+        })
+    }
+
+    /// Where the tenant wants it, approving what is critical needs a sign-in of a moment ago.
+    async fn check_step_up(&self, caller: &Caller, record: &CallRecord) -> Result<(), Fault> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        if !registry.tenant.settings.step_up_critical {
+            return Ok(());
+        }
+        let version = record.tool_version.parse().map_err(Fault::internal)?;
+        let tool = registry.tool_by_id(record.tool).and_then(|tool| tool.tool.version(&version).cloned());
+        let critical = tool.is_none_or(|version| {
+            version.definition.effective_risk() == toolgate_contracts::definition::Risk::Critical
+        });
+        if !critical {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let fresh = match caller.credential {
+            Credential::BrowserSession(session) => {
+                let began = self.store.session_began(caller.tenant, session).await?;
+                began.is_some_and(|began| now <= began.plus_seconds(STEP_UP_S))
+            }
+            Credential::ApiKey(_) | Credential::Token(_) | Credential::LocalFolder => false,
+        };
+        if fresh {
+            return Ok(());
+        }
+        Err(Fault::new(
+            FaultKind::Forbidden,
+            "the tool is critical, and this tenant wants a fresh sign-in for that",
+            "sign in again in the browser and decide within five minutes",
+        ))
+    }
+
+    /// A voter as they stand now; `None` when they are gone.
+    async fn person(&self, tenant: TenantId, voter: &str) -> Result<Option<Person>, Fault> {
+        let Ok(principal) = voter.parse::<Principal>() else { return Ok(None) };
+        Ok(match principal {
+            Principal::Local(uid) => Some(Person {
+                principal,
+                name: format!("local user {uid}"),
+                permissions: Permissions::of([Role::Admin, Role::Operator]),
+                roles: vec![Role::Admin, Role::Operator],
+            }),
+            Principal::User(user) => self.store.user_holder(tenant, user).await?.map(|holder| Person {
+                principal,
+                name: holder.user_name,
+                permissions: holder.permissions,
+                roles: holder.roles,
+            }),
+        })
+    }
+
+    /// Of the votes of this round, the approving ones of those who may still decide; and whether they are enough.
+    pub(super) async fn counted(
+        &self,
+        tenant: TenantId,
+        approval: &Approval,
+        record: &CallRecord,
+        votes: &[CastVote],
+    ) -> Result<Option<Vec<String>>, Fault> {
+        let mut people = Vec::new();
+        for vote in votes.iter().filter(|vote| vote.vote == Vote::Approve) {
+            let Some(person) = self.person(tenant, &vote.voter).await? else { continue };
+            if self.standing_of(tenant, &person, approval, record).await?.is_ok() {
+                people.push(person);
+            }
+        }
+        let demands = demands_of(approval);
+        let met = demands.iter().all(|demand| {
+            let among = people.iter().filter(|person| demand.from.is_empty() || is_among(person, demand)).count();
+            among >= demand.need.max(1) as usize
+        });
+        let enough = !people.is_empty() && people.len() >= approval.need as usize && met;
+        Ok(enough.then(|| people.into_iter().map(|person| person.principal.to_string()).collect()))
+    }
+}
+
+pub(super) fn demands_of(approval: &Approval) -> Vec<Approvers> {
+    serde_json::from_value(approval.approvers.clone()).unwrap_or_default()
+}
+
+fn is_among(person: &Person, demand: &Approvers) -> bool {
+    demand.from.iter().any(|word| match word.split_once(':') {
+        Some(("role", role)) => person.roles.iter().any(|held| held.as_str() == role),
+        Some(("user", who)) => {
+            who == person.name || matches!(person.principal, Principal::User(id) if id.to_string() == who)
+        }
+        _ => *word == person.principal.to_string(),
+    })
+}

@@ -1,0 +1,216 @@
+//! A call is put aside until a person decides: its row, what is asked of whom, its events, its entry in the log and
+//! whom to tell, in one commit.
+
+use serde_json::{Map, Value, json};
+use toolgate_contracts::definition::HitlMode;
+use toolgate_contracts::event::EventType;
+use toolgate_contracts::{
+    ApprovalId, ApprovalState, ApprovalStatus, Digest, ErrorCode, Fault, Id, Mode, NoticeType, Status, Timestamp,
+    ToolError, json as strict,
+};
+use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_store::approvals::Approval;
+use toolgate_store::audit::Entry;
+use toolgate_store::{Change, Error};
+
+use super::{Asker, Binding};
+use crate::admit::Decision;
+use crate::asking::Asking;
+use crate::engine::Engine;
+use crate::entry::commitment;
+use crate::notify::News;
+use crate::record::{Consent, Prepared, first_row};
+use crate::submit::{Admission, Asked, Bypass};
+
+impl Engine {
+    /// Whether somebody consented already: by a standing grant, or by the bypass of a development server.
+    pub(crate) async fn consent_to(
+        &self,
+        asked: &Asked,
+        tool: &ResolvedTool,
+        input: &Value,
+        asking: &Asking,
+    ) -> Result<Option<Consent>, Fault> {
+        if asked.bypass == Bypass::Granted {
+            return Ok(Some(Consent::Bypassed));
+        }
+        self.standing_grant(asked, tool, input, asking).await
+    }
+
+    /// People's attention is limited too: a run that asks too often is told so instead.
+    pub(crate) async fn too_many_asks(&self, asked: &Asked, most: u32) -> Result<Option<ToolError>, Fault> {
+        let Some(run) = &asked.run else { return Ok(None) };
+        let asks = self.store.asks_under(asked.caller.tenant, run.root_run_id).await?;
+        Ok((asks >= most).then(|| {
+            let message = format!(
+                "this run has asked people {asks} times and may ask {most} times; ask for a standing grant, or raise `asks_per_run_max`"
+            );
+            ToolError::because(ErrorCode::RateLimit, "asks", message).with("asks_per_run_max", most)
+        }))
+    }
+
+    /// Parks a call, and waits for its end as long as its caller does.
+    pub(crate) async fn park(
+        &self,
+        asked: Asked,
+        tool: ResolvedTool,
+        input: Value,
+        decision: Decision,
+        asking: Asking,
+        seq: u32,
+    ) -> Result<Admission, Fault> {
+        let (asker, wait) = (Asker::of(&asked.caller), asked.wait);
+        let prepared = self.prepare(asked, tool, input, decision, seq).await?;
+        let (tenant, id) = (prepared.call.tenant, prepared.call.id);
+        let approval = self.approval_for(&prepared, &asking, &asker)?;
+        if let Err(error) = self.write_parked(&prepared, &approval, &asking).await {
+            return match self.taken(&prepared, &error).await? {
+                Some(envelope) => Ok(Admission::Answered(Box::new(envelope))),
+                None => Err(error.into()),
+            };
+        }
+        if asking.mode == HitlMode::FireAndContinue && !asking.person_required {
+            self.approve_by_mode(tenant, approval.id, super::BY_MODE).await?;
+        }
+        let goes_on = asking.mode == HitlMode::FireAndContinue && asking.person_required;
+        let recorded = prepared.call.mode == Mode::Record;
+        let until = tokio::time::Instant::now() + if goes_on || recorded { std::time::Duration::ZERO } else { wait };
+        let envelope = self.when_ended(tenant, id, until).await?;
+        Ok(Admission::Answered(Box::new(envelope)))
+    }
+
+    /// What is asked, and what a decision will hold for.
+    fn approval_for(&self, prepared: &Prepared, asking: &Asking, asker: &Asker) -> Result<Approval, Fault> {
+        let call = &prepared.call;
+        let now = call.created_at;
+        let snapshot = self.registry.snapshot();
+        let settings = &snapshot.tenant(call.tenant)?.tenant.settings;
+        let (expires_at, remind_at) = deadlines(asking, settings, now);
+        let input_digest = Digest::of(prepared.input.as_bytes());
+        let binding = Binding {
+            call: call.id,
+            tenant: call.tenant,
+            principal: call.principal,
+            agent: call.agent,
+            run: call.run,
+            seq: call.seq,
+            tool: format!("{}@{}", call.tool.tool.name, call.tool.version.version),
+            behaviour_digest: call.tool.behaviour_digest,
+            input_digest,
+            secrets: prepared.secrets.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+            labels: prepared.seen.labels,
+            policy_revision: prepared.decision.policy,
+            mode: asking.mode,
+            epoch: self.log_of(call.tenant),
+            approvers: Vec::new(),
+            not_after: None,
+            nonce: None,
+        };
+        Ok(Approval {
+            id: ApprovalId::new(&self.clock, &self.rng),
+            call: call.id,
+            tool: call.tool.tool.id,
+            agent: call.agent,
+            workspace: prepared.workspace,
+            mode: asking.mode,
+            state: ApprovalState::Open,
+            person_required: asking.person_required,
+            reasons: asking.reasons.clone(),
+            need: asking.need(),
+            approvers: serde_json::to_value(&asking.approvers).unwrap_or_default(),
+            separation: settings.separation,
+            round: 1,
+            input_digest,
+            edited_by: None,
+            asker: serde_json::to_value(asker).unwrap_or_default(),
+            binding: binding.value(),
+            expires_at,
+            remind_at,
+            frozen_at: None,
+            decided_at: None,
+            decided_by: None,
+            decision_reason: None,
+            created_at: now,
+        })
+    }
+
+    async fn write_parked(&self, prepared: &Prepared, approval: &Approval, asking: &Asking) -> Result<(), Error> {
+        let call = &prepared.call;
+        let now = call.created_at;
+        let mut change = Change::new(call.tenant);
+        let mut row = prepared.row(Status::Pending, None, None);
+        row.approval = Some(approval.id);
+        row.approval_status = ApprovalStatus::Pending;
+        row.person_required = asking.person_required;
+        first_row(&mut change, prepared, row, now);
+        change.insert_approval(approval);
+        let codes: Vec<&str> = asking.reasons.iter().map(|reason| reason.code.as_str()).collect();
+        let asked = json!({
+            "tool": call.tool.name, "approval_id": approval.id, "mode": asking.mode, "reasons": codes,
+        });
+        let requested = json!({
+            "approval_id": approval.id, "need": approval.need, "expires_at": approval.expires_at,
+        });
+        let events = [
+            prepared.event(EventType::ToolNeedsApproval, now, asked),
+            prepared.event(EventType::ApprovalRequested, now, requested),
+        ];
+        if prepared.root_run.is_some() && asking.mode != HitlMode::FireAndContinue {
+            let waiting = prepared.event(EventType::RunWaiting, now, json!({"approval_id": approval.id}));
+            change.append_events(call.run, prepared.place(1), Some(call.id), &events, now);
+            change.park_run(call.run, &waiting, now);
+        } else {
+            change.append_events(call.run, prepared.place(1), Some(call.id), &events, now);
+        }
+        change.audit(&Entry {
+            id: Id::new(&self.clock, &self.rng),
+            at: now,
+            tenant: call.tenant,
+            actor: call.principal.to_string(),
+            action: "approval.requested".to_owned(),
+            object: approval.id.to_string(),
+            details: members(json!({
+                "call": call.id, "tool": format!("{}@{}", call.tool.tool.name, call.tool.version.version),
+                "definition": call.tool.definition_digest, "input": commitment(&prepared.salt, "input", &prepared.input),
+                "reasons": codes, "policy": prepared.decision.policy, "need": approval.need,
+            })),
+        });
+        let snapshot = self.registry.snapshot();
+        if let Ok(registry) = snapshot.tenant(call.tenant) {
+            let tool = call.tool.tool.name.as_str();
+            let news =
+                News::of_approval(NoticeType::ApprovalRequested, approval.id, call.id, call.run, tool, "pending");
+            self.tell(&mut change, registry, news.in_workspace(prepared.workspace));
+        }
+        self.store.commit(change).await?;
+        self.signal(call.tenant, call.run, Some(call.id));
+        Ok(())
+    }
+}
+
+/// Until when a decision is waited for, and when people are reminded.
+pub(super) fn deadlines(
+    asking: &Asking,
+    settings: &toolgate_contracts::TenantSettings,
+    now: Timestamp,
+) -> (Timestamp, Option<Timestamp>) {
+    let waits = asking.timeout_s.unwrap_or(settings.approval_expires_s);
+    let waits = i64::try_from(waits).unwrap_or(i64::MAX / 2_000);
+    let before = i64::try_from(settings.remind_before_s).unwrap_or(0);
+    // Of a short wait, half: a reminder at once, or never, would help nobody.
+    let remind = if before * 2 < waits { waits - before } else { waits / 2 };
+    let remind_at = (before > 0 && remind > 0).then(|| now.plus_seconds(remind));
+    (now.plus_seconds(waits), remind_at)
+}
+
+pub(super) fn members(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// The input's digest as a decision names it.
+pub(super) fn digest_of(input: &Value) -> Digest {
+    strict::digest(input)
+}

@@ -1,0 +1,169 @@
+//! Step 5: why a person is asked, and how. Reasons come from the definition, profiles, policies, labels and guardrails;
+//! the strictest word of all of them holds.
+//!
+//! Invariant: nothing here can take a reason away. A `write`, and what a label rule asks for, needs a person's decision
+//! whatever mode, profile or log-only switch is set.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::definition::{Approvers, EgressClass, Hitl, HitlMode, PermissionPolicy, Risk};
+use toolgate_contracts::{AskCode, AskReason, Mode, ToolError};
+use toolgate_policy::labels::{self, RuleHit, SinkFacts};
+use toolgate_registry::snapshot::ResolvedTool;
+
+use crate::admit::{Decision, Question, Verdict};
+
+/// How a person is asked, and why: all reasons, the strictest mode, the shortest time, everybody's demands on who decides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asking {
+    pub reasons: Vec<AskReason>,
+    pub mode: HitlMode,
+    /// Absent: as long as the tenant waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<u64>,
+    /// Each of them must be met; none: one person who may decide.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<Approvers>,
+    /// Only a person's decision lets it run.
+    pub person_required: bool,
+    /// Whether a standing grant may answer.
+    pub standing: bool,
+}
+
+/// Reasons as they are gathered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asks {
+    reasons: Vec<AskReason>,
+    mode: Option<HitlMode>,
+    timeout_s: Option<u64>,
+    approvers: Vec<Approvers>,
+    by_label: bool,
+    no_standing: bool,
+}
+
+impl Asks {
+    /// A reason with what it says about the manner; where it names no mode, people are waited for.
+    pub fn add(&mut self, code: AskCode, text: impl Into<String>, by: Option<String>, hitl: Option<&Hitl>) {
+        self.reasons.push(AskReason { code, text: text.into(), by });
+        let mode = hitl.and_then(|hitl| hitl.mode).unwrap_or(HitlMode::Blocking);
+        self.mode = Some(self.mode.map_or(mode, |before| stricter(before, mode)));
+        if let Some(timeout) = hitl.and_then(|hitl| hitl.timeout_s) {
+            self.timeout_s = Some(self.timeout_s.map_or(timeout, |before| before.min(timeout)));
+        }
+        if let Some(approvers) = hitl.and_then(|hitl| hitl.approvers.as_ref())
+            && !self.approvers.contains(approvers)
+        {
+            self.approvers.push(approvers.clone());
+        }
+    }
+
+    fn add_label(&mut self, hit: &RuleHit) {
+        self.add(AskCode::Label, &hit.reason, Some(hit.rule.as_str().to_owned()), None);
+        self.by_label |= hit.blocking;
+        self.no_standing |= !hit.standing_grants;
+    }
+
+    pub fn finish(self, tool: &ResolvedTool, mode: Mode) -> Option<Asking> {
+        if self.reasons.is_empty() {
+            return None;
+        }
+        let writes = tool.definition.class() == EgressClass::Write;
+        Some(Asking {
+            reasons: self.reasons,
+            mode: self.mode.unwrap_or(HitlMode::Blocking),
+            timeout_s: self.timeout_s,
+            approvers: self.approvers,
+            person_required: mode != Mode::DryRun && (writes || self.by_label),
+            standing: !self.no_standing,
+        })
+    }
+}
+
+impl Asking {
+    /// What has been asked before and is asked now: whether now is more.
+    pub fn exceeds(&self, before: &Self) -> bool {
+        let new_reason = self
+            .reasons
+            .iter()
+            .any(|reason| !before.reasons.iter().any(|known| (known.code, &known.by) == (reason.code, &reason.by)));
+        let new_demand = self.approvers.iter().any(|demand| !before.approvers.contains(demand));
+        new_reason
+            || new_demand
+            || strictness(self.mode) > strictness(before.mode)
+            || (self.person_required && !before.person_required)
+    }
+
+    /// How many people at least.
+    pub fn need(&self) -> u32 {
+        self.approvers.iter().map(|approvers| approvers.need).max().unwrap_or(1).max(1)
+    }
+}
+
+const fn strictness(mode: HitlMode) -> u8 {
+    match mode {
+        HitlMode::FireAndContinue => 0,
+        HitlMode::ContinueOnTimeout => 1,
+        HitlMode::Blocking => 2,
+    }
+}
+
+fn stricter(left: HitlMode, right: HitlMode) -> HitlMode {
+    if strictness(left) >= strictness(right) { left } else { right }
+}
+
+impl Question<'_> {
+    /// What definition and profiles ask, whatever the arguments are.
+    pub(crate) fn standing_asks(&self, tool: &ResolvedTool) -> Asks {
+        let definition = &tool.definition;
+        let hitl = definition.hitl.as_ref();
+        let mut asks = Asks::default();
+        if definition.class() == EgressClass::Write {
+            asks.add(AskCode::Write, "the tool writes (egress_class: write)", None, hitl);
+        }
+        if definition.requires_approval == Some(true) {
+            asks.add(AskCode::RequiresApproval, "the tool requires approval", None, hitl);
+        }
+        if definition.effective_risk() == Risk::Critical {
+            asks.add(AskCode::Critical, "the tool's risk is critical", None, hitl);
+        }
+        if definition.policy() == PermissionPolicy::AlwaysAsk && !self.is_by_a_person() {
+            let text = "the tool asks whenever an agent calls (permission_policy: always_ask)";
+            asks.add(AskCode::AlwaysAsk, text, None, hitl);
+        }
+        for profile in self.profiles(tool).filter(|profile| profile.requires_approval.is_some()) {
+            let text = format!("the profile {} requires approval", profile.name);
+            asks.add(AskCode::Profile, text, Some(profile.name.to_string()), profile.hitl.as_ref());
+        }
+        asks
+    }
+
+    /// Every caller but a signed-in browser counts as an agent.
+    pub(crate) fn is_by_a_person(&self) -> bool {
+        matches!(self.caller.credential, Credential::BrowserSession(_)) && self.agent.is_none()
+    }
+
+    /// Step 5: policies, labels and guardrails, on top of what definition and profiles say.
+    pub(crate) fn decide(&self, tool: &ResolvedTool, input: &Value, decision: &mut Decision) -> Result<(), ToolError> {
+        let mut asks = self.standing_asks(tool);
+        self.judge_labels(tool, input, &mut asks)?;
+        decision.asking = asks.finish(tool, self.mode);
+        decision.verdict = if decision.asking.is_none() { Verdict::Allow } else { Verdict::Ask };
+        Ok(())
+    }
+
+    fn judge_labels(&self, tool: &ResolvedTool, _input: &Value, asks: &mut Asks) -> Result<(), ToolError> {
+        let accepted = labels::Labels::NONE;
+        labels::refuse_excess(self.labels, &tool.definition, None)?;
+        for hit in labels::judge(self.labels, &SinkFacts::of(&tool.definition, false, accepted)) {
+            match hit.verdict {
+                labels::Verdict::Allow => {}
+                // A write asks anyway, in the definition's own words.
+                labels::Verdict::Ask if hit.rule == labels::Rule::L1 => {}
+                labels::Verdict::Ask => asks.add_label(&hit),
+                labels::Verdict::Deny => return Err(hit.denial()),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! What a run, or a caller without one, has seen before a call; and what it has seen after.
+//!
+//! A run keeps its own labels. Callers without runs join over a context: who calls, as which agent, for twelve hours
+//! after the last call that brought something. A run that an outside caller opens begins with the context's labels, and
+//! what it reads joins back: opening another run washes nothing off.
+
+use std::sync::Arc;
+
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::definition::{EgressClass, Sink};
+use toolgate_contracts::{CallRequest, Caller, Fault, Timestamp, ToolRef};
+use toolgate_policy::labels::{Authority, Labels, Origins, sources};
+use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
+use toolgate_store::labels::LabelContext;
+use toolgate_store::runs::Run;
+use toolgate_store::{Change, Kind};
+
+use crate::engine::Engine;
+use crate::record::Prepared;
+
+/// How long a caller without runs is remembered after the last call that brought something.
+pub(crate) const CONTEXT_S: i64 = 12 * 60 * 60;
+/// A context whose time was extended less long ago than this is not written again for that alone.
+const EXTENDED_EVERY_S: i64 = 10 * 60;
+
+/// What was seen before, and where it came from.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub labels: Labels,
+    pub origins: Origins,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// Which context a caller's calls join: who is answerable and the agent, else the credential's own.
+pub fn context_of(caller: &Caller) -> String {
+    match (caller.agent, caller.credential) {
+        (Some(agent), _) => format!("{} agent:{agent}", caller.principal),
+        (None, Credential::ApiKey(key)) => format!("{} key:{key}", caller.principal),
+        (None, Credential::BrowserSession(session)) => format!("{} session:{session}", caller.principal),
+        (None, Credential::Token(_) | Credential::LocalFolder) => caller.principal.to_string(),
+    }
+}
+
+impl Engine {
+    /// What this caller has seen over calls. Remembered for a moment: another replica's news may be a second old.
+    pub(crate) async fn seen_by(&self, caller: &Caller) -> Result<Arc<Seen>, Fault> {
+        let key = (caller.tenant, context_of(caller));
+        if let Some(seen) = self.contexts.get(&key) {
+            return Ok(seen);
+        }
+        self.look_up(key).await
+    }
+
+    /// The same, as the database has it now: for what could carry it away.
+    pub(crate) async fn seen_just_now(&self, caller: &Caller) -> Result<Arc<Seen>, Fault> {
+        self.look_up((caller.tenant, context_of(caller))).await
+    }
+
+    async fn look_up(&self, key: (toolgate_contracts::TenantId, String)) -> Result<Arc<Seen>, Fault> {
+        let found = self.store.label_context(key.0, &key.1, self.clock.now()).await?;
+        let seen = Arc::new(found.map_or_else(Seen::default, |LabelContext { labels, origins, expires_at }| Seen {
+            labels: Labels::from(labels),
+            origins: serde_json::from_value(origins).unwrap_or_default(),
+            expires_at: Some(expires_at),
+        }));
+        self.contexts.insert(key, Arc::clone(&seen));
+        Ok(seen)
+    }
+
+    /// What was seen before a call: by its run, or by whoever calls without one; and what the request itself says.
+    pub(crate) async fn seen_before(
+        &self,
+        caller: &Caller,
+        registry: &TenantRegistry,
+        tool: &ToolRef,
+        run: Option<&Run>,
+        request: &CallRequest,
+    ) -> Result<Seen, Fault> {
+        let mut seen = match run {
+            Some(run) => Seen {
+                labels: Labels::from(run.labels.as_slice()),
+                origins: serde_json::from_value(run.origins.clone()).unwrap_or_default(),
+                expires_at: None,
+            },
+            // Where several replicas write, what could carry something away is judged by what is known now.
+            None if self.store.kind() == Kind::Postgres && is_a_way_out(registry, tool, &self.clock.now().day()) => {
+                Seen::clone(&*self.seen_just_now(caller).await?)
+            }
+            None => Seen::clone(&*self.seen_by(caller).await?),
+        };
+        let said = Labels::from(request.labels.as_slice());
+        if !said.is_within(seen.labels) {
+            seen.labels = seen.labels.join(said);
+            seen.origins.add("the caller's own word");
+        }
+        Ok(seen)
+    }
+
+    /// Writes down with a call's end what its reader has seen by it.
+    pub(crate) fn join_seen(&self, change: &mut Change, prepared: &Prepared, now: Timestamp) {
+        let brought = prepared.brings;
+        if brought.is_empty() {
+            return;
+        }
+        let Prepared { seen, context, call, .. } = prepared;
+        let joined = seen.labels.join(brought);
+        let mut origins = seen.origins.clone();
+        origins.add(call.tool.name.as_str());
+        let written = serde_json::to_value(&origins).unwrap_or_default();
+        if prepared.root_run.is_some() && (joined != seen.labels || origins != seen.origins) {
+            for run in std::iter::once(&call.run).chain(&prepared.above) {
+                change.join_run_labels(*run, &joined.to_vec(), &written);
+            }
+        }
+        let fresh = seen.expires_at.is_some_and(|at| at >= now.plus_seconds(CONTEXT_S - EXTENDED_EVERY_S));
+        if joined == seen.labels && origins == seen.origins && fresh {
+            return;
+        }
+        let expires_at = now.plus_seconds(CONTEXT_S);
+        let joining = LabelContext { labels: joined.to_vec(), origins: written, expires_at };
+        change.join_context(context, &joining, now);
+        self.contexts.insert(
+            (call.tenant, context.clone()),
+            Arc::new(Seen { labels: joined, origins, expires_at: Some(expires_at) }),
+        );
+    }
+}
+
+/// What reading this tool's result adds.
+pub(crate) fn brings(tool: &ResolvedTool, secret_used: bool) -> Labels {
+    let authority = Authority::of(tool.tool.origin, tool.version.is_classified());
+    sources(&tool.definition, authority, secret_used)
+}
+
+fn is_a_way_out(registry: &TenantRegistry, tool: &ToolRef, today: &str) -> bool {
+    registry.resolve(tool, today).is_none_or(|tool| {
+        let definition = &tool.definition;
+        definition.class() == EgressClass::Write
+            || definition.effective_sink() == Sink::Open
+            || definition.labels.as_ref().is_some_and(|rules| rules.max_in.is_some())
+    })
+}

@@ -1,0 +1,107 @@
+//! The record of a call, as far as it is known before it runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::definition::{TIMEOUT_MS_DEFAULT, ToolState};
+use toolgate_contracts::{CallId, CallRequest, Fault, RunId, json};
+use toolgate_ledger::Salt;
+use toolgate_registry::snapshot::ResolvedTool;
+
+use crate::admit::Decision;
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::record::{Consent, Prepared};
+use crate::runner::OutputSink;
+use crate::submit::Asked;
+
+impl Engine {
+    /// The record of a call, as far as it is known before it runs.
+    pub(crate) async fn prepare(
+        &self,
+        asked: Asked,
+        tool: ResolvedTool,
+        input: Value,
+        decision: Decision,
+        seq: u32,
+    ) -> Result<Prepared, Fault> {
+        let Asked { caller, source, request, tool: _, agent, run, above, key, wait: _, seen, bypass: _ } = asked;
+        let CallRequest { step_id, mode, timeout_ms, metadata, .. } = request;
+        let id = CallId::new(&self.clock, &self.rng);
+        let run_id = run.as_ref().map_or(RunId::from(id), |run| run.id);
+        let canonical = json::canonical(&input);
+        let run_key = self.run_key(caller.tenant, run_id).await?;
+        let call_id = run_key.call_id(&format!("{}@{}", tool.tool.name, tool.version.version), &canonical, seq);
+        let declared = tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
+        let timeout = Duration::from_millis(timeout_ms.map_or(declared, |asked| asked.min(declared)));
+        let snapshot = self.registry.snapshot();
+        let workspace = agent
+            .and_then(|id| snapshot.tenant(caller.tenant).ok()?.agents.get(&id).map(|agent| agent.workspace))
+            .or_else(|| run.as_ref().and_then(|run| run.workspace_id));
+        let warnings = warnings(&tool);
+        let secrets = self.secrets_of(caller.tenant, caller.principal, workspace, mode, &tool).await?;
+        let brings = crate::labels::brings(&tool, !secrets.is_empty());
+        let kept_secrets = crate::secrets::text(&secrets);
+        let call = Call {
+            id,
+            call_id,
+            tenant: caller.tenant,
+            tenant_slug: caller.tenant_slug.clone(),
+            run: run_id,
+            step: step_id,
+            seq,
+            principal: caller.principal,
+            agent,
+            rights: caller.permissions.clone(),
+            mode,
+            tool,
+            input: Arc::new(input),
+            secrets,
+            timeout,
+            created_at: self.clock.now(),
+            cancel: CancellationToken::new(),
+            output: OutputSink::buffered(),
+        };
+        Ok(Prepared {
+            call: Arc::new(call),
+            source,
+            workspace,
+            decision,
+            input: canonical,
+            metadata: metadata.map(|members| Value::Object(members).to_string()),
+            seen,
+            brings,
+            context: crate::labels::context_of(&caller),
+            consent: Consent::NotAsked,
+            token: None,
+            counted_by_token: false,
+            secrets: kept_secrets,
+            events_before: 0,
+            above: above.iter().map(|run| run.id).collect(),
+            request: key,
+            output_bytes_max: run.as_ref().and_then(|run| run.limits.max_output_bytes),
+            root_run: run.map(|run| run.root_run_id),
+            holds: Vec::new(),
+            estimate: None,
+            salt: Salt::from_bytes(self.rng.bytes()),
+            warnings,
+        })
+    }
+}
+
+fn warnings(tool: &ResolvedTool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(alias) = &tool.alias {
+        let until = alias.remove_by.as_ref().map(|day| format!(", which works until {day}")).unwrap_or_default();
+        warnings.push(format!("`{}` is an old name of `{}`{until}", alias.name, tool.name));
+    }
+    if tool.state() == ToolState::Deprecated {
+        let lifecycle = &tool.version.lifecycle;
+        let message = lifecycle.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+        let instead = lifecycle.replaced_by.as_ref().map(|name| format!("; use `{name}`")).unwrap_or_default();
+        warnings.push(format!("`{}@{}` is deprecated{message}{instead}", tool.name, tool.version.version));
+    }
+    warnings
+}
