@@ -7,7 +7,9 @@ mod agents;
 mod classify;
 mod lifecycle;
 mod limits;
+mod openings;
 mod register;
+mod settings;
 mod stop;
 
 use std::sync::Arc;

@@ -4,7 +4,9 @@
 //! Invariant: what cannot be read refuses. A guardrail, a policy or an acceptance that is broken never means that there
 //! is none.
 
-use toolgate_contracts::TenantId;
+use std::sync::OnceLock;
+
+use toolgate_contracts::{NoticeType, Opening, TenantId, WebhookId, json};
 use toolgate_store::catalog::Spec;
 
 /// The rows of all tenants.
@@ -26,6 +28,52 @@ pub struct Deciding {
     pub openings: Vec<Spec>,
     pub acceptances: Vec<Spec>,
     pub webhooks: Vec<Spec>,
+    /// The webhooks by what they want to be told, in the order of [`NoticeType::ALL`].
+    wanted: OnceLock<Vec<Vec<WebhookId>>>,
+}
+
+impl Deciding {
+    /// The webhooks that want to be told of this. One that cannot be read is told nothing.
+    pub fn wants(&self, notice: NoticeType) -> &[WebhookId] {
+        if self.webhooks.is_empty() {
+            return &[];
+        }
+        let wanted = self.wanted.get_or_init(|| {
+            let all: Vec<(WebhookId, Vec<NoticeType>)> = self.webhooks.iter().filter_map(webhook).collect();
+            let wanting = |notice: &NoticeType| {
+                all.iter().filter(|(_, types)| types.contains(notice)).map(|(id, _)| *id).collect()
+            };
+            NoticeType::ALL.iter().map(wanting).collect()
+        });
+        let at = NoticeType::ALL.iter().position(|known| *known == notice);
+        at.and_then(|at| wanted.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the operator opened. What cannot be read is not open.
+    pub fn opened(&self) -> Vec<Opening> {
+        let opening = |row: &Spec| {
+            let spec = json::read(row.text.as_bytes(), json::SCHEMA_BYTES_MAX).and_then(json::decode);
+            match (row.name.parse(), spec) {
+                (Ok(id), Ok(spec)) => Some(Opening { id, spec }),
+                (_, read) => {
+                    tracing::error!(opening = row.name, "not open: it cannot be read: {:?}", read.err());
+                    None
+                }
+            }
+        };
+        self.openings.iter().filter_map(opening).collect()
+    }
+}
+
+fn webhook(row: &Spec) -> Option<(WebhookId, Vec<NoticeType>)> {
+    let types = serde_json::from_str(&row.text);
+    match (row.name.parse(), types) {
+        (Ok(id), Ok(types)) => Some((id, types)),
+        (_, types) => {
+            tracing::error!(webhook = row.name, "is told nothing: its types cannot be read: {:?}", types.err());
+            None
+        }
+    }
 }
 
 impl Specs {
@@ -37,6 +85,7 @@ impl Specs {
             openings: self.openings.clone(),
             acceptances: own(&self.acceptances),
             webhooks: own(&self.webhooks),
+            wanted: OnceLock::new(),
         }
     }
 }
