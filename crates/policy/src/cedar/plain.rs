@@ -1,6 +1,7 @@
 //! The oracle: every policy evaluated by Cedar's own authorizer, with everything that any policy names in the context.
 //! Slow and without cleverness, so that the short way has something to agree with.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use cedar_policy::{Authorizer, Context, Decision, Diagnostics, PolicySet, Request, Response};
@@ -110,10 +111,10 @@ impl<'a> Plain<'a> {
 
     fn answer(&self, action: Action, policies: &PolicySet) -> Answer {
         let unfit = self.unfit(action, policies);
-        let mut fitting = policies.clone();
+        let mut fitting = Cow::Borrowed(policies);
         for (place, _) in &unfit {
             if let Some(policy) = self.set.policy(*place) {
-                let _ = fitting.remove_static(policy.cedar.id().clone());
+                let _ = fitting.to_mut().remove_static(policy.cedar.id().clone());
             }
         }
         let Some(response) = self.ask(action, &fitting) else { return Answer::default() };

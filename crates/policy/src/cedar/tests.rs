@@ -511,3 +511,45 @@ fn limits_are_named() {
     let findings = Policies::load(&many).unwrap_err();
     assert!(findings[0].message.contains("the limit is 2000"), "{}", findings[0].message);
 }
+
+/// Every policy in the page for users can be saved.
+#[test]
+fn the_examples_of_the_page_compile() {
+    let page = include_str!("../../../../docs/policy.md");
+    let object = |properties: Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required});
+    let pay = object(json!({"amount": {"type": "number"}}), &["amount"]);
+    let search = object(json!({"query": {"type": "string"}}), &["query"]);
+    let mail = object(json!({"to": {"type": "array", "items": {"type": "string"}}}), &["to"]);
+    let get = object(json!({"url": {"type": "string"}}), &["url"]);
+    let tool = |name, egress_class, group, schema| KnownTool {
+        name,
+        aliases: Vec::new(),
+        egress_class,
+        group,
+        input_schemas: vec![schema],
+    };
+    let vocabulary = Vocabulary {
+        tools: vec![
+            tool("pay_invoice", EgressClass::Write, None, &pay),
+            tool("web_search", EgressClass::ReadOnly, Some("web"), &search),
+            tool("send_mail", EgressClass::Write, None, &mail),
+            tool("http_get", EgressClass::ReadOnly, Some("web"), &get),
+        ],
+        workspaces: Some(vec!["research", "finance"]),
+        ..Vocabulary::default()
+    };
+    let blocks: Vec<&str> = page.split("```cedar\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 8, "{} examples", blocks.len());
+    for block in blocks {
+        let set = if block.contains("default-call") { block.to_owned() } else { format!("{DEFAULT}{block}") };
+        match Policies::compile(&set, &vocabulary) {
+            Ok(compiled) => assert!(compiled.warnings.is_empty(), "{block}\n{:?}", compiled.warnings),
+            Err(findings) => panic!("{block}\n{findings:?}"),
+        }
+    }
+    let default = page.split("```cedar\n").nth(1).unwrap_or_default().split("```").next().unwrap_or_default();
+    let bare = |text: &str| {
+        text.lines().filter(|line| !line.is_empty() && !line.starts_with("//")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(bare(default), bare(DEFAULT), "the page shows the default set");
+}
