@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::definition::{CATEGORIES, EgressClass, Risk, ToolState};
-use toolgate_contracts::{Fault, Page, Permission};
+use toolgate_contracts::{Caller, Fault, Page, Permission};
 use toolgate_registry::search::Kind;
 use toolgate_registry::toolset::View;
 use utoipa::{IntoParams, ToSchema};
@@ -34,17 +34,17 @@ pub struct SearchQuery {
 /// Seed 004's `CapabilityEntry`, with how well it fits.
 #[derive(Serialize, ToSchema)]
 pub struct Capability {
-    kind: Kind,
-    name: String,
-    title: String,
-    description: String,
-    category: String,
-    tags: Vec<String>,
-    score: f32,
+    pub kind: Kind,
+    pub name: String,
+    pub title: String,
+    pub description: String,
+    pub category: String,
+    pub tags: Vec<String>,
+    pub score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    egress_class: Option<EgressClass>,
+    pub egress_class: Option<EgressClass>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    risk: Option<Risk>,
+    pub risk: Option<Risk>,
 }
 
 /// Finds tools, agents and more; only what the caller has.
@@ -54,25 +54,29 @@ pub async fn search(
     By(caller): By,
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<Page<Capability>>, Problem> {
+    Ok(Json(Page::whole(found(&app, &caller, &query)?)))
+}
+
+/// What fits the words, best first; only what the caller has.
+pub fn found(app: &App, caller: &Caller, query: &SearchQuery) -> Result<Vec<Capability>, Fault> {
     caller.require(&Permission::TOOLS_READ)?;
     let limit = query.limit.unwrap_or(RESULTS_DEFAULT);
     if !(1..=RESULTS_MAX).contains(&limit) {
-        return Err(Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {RESULTS_MAX} results"))
-            .at("/limit")
-            .into());
+        return Err(
+            Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {RESULTS_MAX} results")).at("/limit")
+        );
     }
     if query.q.trim().is_empty() || query.q.chars().count() > QUERY_CHARS_MAX {
         return Err(Fault::invalid(
             format!("`q` needs 1 to {QUERY_CHARS_MAX} characters"),
             "say in a few words what you look for",
         )
-        .at("/q")
-        .into());
+        .at("/q"));
     }
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
     let today = app.registry.now().day();
-    let view = View::of(registry, &caller, &today)?;
+    let view = View::of(registry, caller, &today)?;
     let may_read_agents = caller.may(&Permission::AGENTS_READ);
     let resolve = |name: &str| {
         view.resolve(&name.parse().ok()?).ok().map(|(tool, _)| tool).filter(|tool| tool.state() == ToolState::Active)
@@ -99,7 +103,7 @@ pub async fn search(
             risk: tool.as_ref().map(|tool| tool.definition.effective_risk()),
         }
     };
-    Ok(Json(Page::whole(hits.into_iter().map(capability).collect())))
+    Ok(hits.into_iter().map(capability).collect())
 }
 
 #[derive(Serialize, ToSchema)]

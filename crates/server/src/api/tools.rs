@@ -241,7 +241,7 @@ fn rendered(tool: &ResolvedTool, form: Form, caller: &Caller) -> Value {
 }
 
 /// What the caller has under that name; with `all`, what an administrator may see of it.
-fn found(app: &App, caller: &Caller, name: &str, all: bool) -> Result<ResolvedTool, Fault> {
+pub fn found(app: &App, caller: &Caller, name: &str, all: bool) -> Result<ResolvedTool, Fault> {
     let reference = reference(name)?;
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
@@ -261,7 +261,7 @@ fn reference(text: &str) -> Result<ToolRef, Fault> {
     text.parse().map_err(|_| Fault::not_found("tool", text))
 }
 
-fn tool_name(text: &str) -> Result<ToolName, Fault> {
+pub fn tool_name(text: &str) -> Result<ToolName, Fault> {
     text.parse().map_err(|_| Fault::not_found("tool", text))
 }
 
@@ -431,7 +431,7 @@ pub async fn delete(
     Ok(Changed(serde_json::json!({"deleted": name}), revision))
 }
 
-fn after(app: &App, caller: &Caller, name: &str, revision: i64) -> Result<Changed<Value>, Problem> {
+pub fn after(app: &App, caller: &Caller, name: &str, revision: i64) -> Result<Changed<Value>, Problem> {
     let reference = reference(name)?;
     let snapshot = app.registry.snapshot();
     let tool = snapshot

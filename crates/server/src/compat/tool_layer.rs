@@ -185,6 +185,9 @@ pub fn error_of(fault: &Fault) -> ToolError {
         FaultKind::RateLimited => details["reason"] = "rate".into(),
         _ => {}
     }
+    if let Some(reason) = fault.details().and_then(|details| details.get("reason")) {
+        details["reason"] = reason.clone();
+    }
     if let Some(pointer) = fault.pointer() {
         details["pointer"] = pointer.into();
     }

@@ -15,6 +15,12 @@ pub enum ToolRunStatus {
     Error,
 }
 
+fn chat_of(record: &CallRecord) -> Option<String> {
+    let metadata = record.metadata.as_ref()?;
+    let said = metadata.get("chatId").or_else(|| metadata.get("chat_id"));
+    said.and_then(Value::as_str).map(str::to_owned)
+}
+
 /// The three doors that the specification knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -48,8 +54,7 @@ pub struct ToolRun {
     pub error: Option<String>,
     pub duration_ms: i64,
     pub source: ToolRunSource,
-    /// Chats are not Toolgate's.
-    #[schema(value_type = Option<String>)]
+    /// What the caller said in the call's metadata; chats are not Toolgate's.
     pub chat_id: Option<String>,
     /// The run, where the call belongs to one.
     pub session_id: Option<RunId>,
@@ -79,7 +84,7 @@ impl ToolRun {
             error: failure_text(record.status, record.error.as_ref()),
             duration_ms: (ended.millis() - began.millis()).max(0),
             source: ToolRunSource::of(record.source),
-            chat_id: None,
+            chat_id: chat_of(record),
             session_id: record.in_run.then_some(record.run),
         })
     }

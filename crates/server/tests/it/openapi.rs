@@ -63,7 +63,15 @@ fn who_may_call_is_said_for_every_operation() {
     assert_eq!(document["security"].as_array().unwrap().len(), 2);
     let open: BTreeSet<_> =
         operations(&document).filter(|(_, operation)| operation["security"].is_array()).map(|(name, _)| name).collect();
-    let expected = ["GET /healthz", "GET /readyz", "GET /metrics", "POST /api/v1/sign-in", "GET /api/v1/session"];
+    let expected = [
+        "GET /healthz",
+        "GET /readyz",
+        "GET /metrics",
+        "POST /api/v1/sign-in",
+        "GET /api/v1/session",
+        "POST /invoke",
+        "GET /.well-known/jwks.json",
+    ];
     assert_eq!(open, expected.iter().map(|name| (*name).to_owned()).collect());
 }
 
