@@ -53,6 +53,9 @@ pub struct Decision {
     /// Why and how a person is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asking: Option<Asking>,
+    /// Which policies permitted or asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<String>,
     /// What was only to be logged: policies and guardrails that would have asked or denied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logged: Vec<String>,
@@ -175,6 +178,7 @@ impl Question<'_> {
             member: member.as_ref().map_or_else(ToString::to_string, ToString::to_string),
             policy: self.registry.tenant.policy_revision,
             asking,
+            policies: Vec::new(),
             logged: Vec::new(),
             labels: self.labels,
             refused_at: None,
@@ -250,6 +254,10 @@ impl Question<'_> {
 
     /// Step 4: what depends on the arguments.
     fn authorize(&self, tool: &ResolvedTool, input: &Value) -> Result<(), ToolError> {
+        if let Some(token) = &self.caller.token {
+            let names = [&tool.tool.name.folded(), &tool.name.folded()];
+            toolgate_policy::token::check_arguments(token, &names, input)?;
+        }
         for profile in self.profiles(tool).filter(|profile| !profile.constraints.is_empty()) {
             // What cannot be read denies.
             let constraints = Constraints::parse(&profile.constraints).map_err(|fault| fault.told().to_owned());
@@ -263,15 +271,22 @@ impl Question<'_> {
 
     /// The profiles that bind this agent with this tool: its own, and that of the assignment.
     pub fn profiles(&self, tool: &ResolvedTool) -> impl Iterator<Item = &Profile> {
-        let own = self.agent.and_then(|agent| agent.profile);
-        let assigned = self
-            .agent
-            .and_then(|agent| self.registry.assignments.get(&(agent.id, tool.tool.id)))
-            .and_then(|assignment| assignment.profile)
-            .filter(|assigned| Some(*assigned) != own);
-        let ids = own.into_iter().chain(assigned);
-        ids.filter_map(|id| self.registry.profiles.get(&id)).map(|stored| &stored.profile)
+        profiles_of(self.registry, self.agent, tool)
     }
+}
+
+pub(crate) fn profiles_of<'a>(
+    registry: &'a TenantRegistry,
+    agent: Option<&StoredAgent>,
+    tool: &ResolvedTool,
+) -> impl Iterator<Item = &'a Profile> + use<'a> {
+    let own = agent.and_then(|agent| agent.profile);
+    let assigned = agent
+        .and_then(|agent| registry.assignments.get(&(agent.id, tool.tool.id)))
+        .and_then(|assignment| assignment.profile)
+        .filter(|assigned| Some(*assigned) != own);
+    let ids = own.into_iter().chain(assigned);
+    ids.filter_map(|id| registry.profiles.get(&id)).map(|stored| &stored.profile)
 }
 
 /// A caller who has the tool and may not use it now is told so; everything else looks like an unknown name.
@@ -287,7 +302,10 @@ fn tells_why(outside: &Outside) -> bool {
         | Outside::NotAssigned
         | Outside::WriteNotAssigned
         | Outside::DeniedByProfile(_)
-        | Outside::NotEnabledInRun => false,
+        | Outside::DeniedByPolicy
+        | Outside::BeyondToken
+        | Outside::NotEnabledInRun
+        | Outside::BeyondToken => false,
     }
 }
 

@@ -8,9 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{Approvers, EgressClass, Hitl, HitlMode, PermissionPolicy, Risk};
-use toolgate_contracts::{AskCode, AskReason, Mode, ToolError};
+use toolgate_contracts::{AskCode, AskReason, ErrorCode, Mode, Runner, ToolError};
+use toolgate_policy::cedar::{Ask, Call, Circumstances, Unattended};
 use toolgate_policy::labels::{self, RuleHit, SinkFacts};
 use toolgate_registry::snapshot::ResolvedTool;
+
+use toolgate_registry::subject::facts;
+use toolgate_registry::toolset::View;
 
 use crate::admit::{Decision, Question, Verdict};
 
@@ -62,6 +66,22 @@ impl Asks {
         self.add(AskCode::Label, &hit.reason, Some(hit.rule.as_str().to_owned()), None);
         self.by_label |= hit.blocking;
         self.no_standing |= !hit.standing_grants;
+    }
+
+    /// Adds later reasons to a decision that was made without them.
+    pub fn join_into(self, decision: &mut Decision, tool: &ResolvedTool, mode: Mode) {
+        let Some(more) = self.finish(tool, mode) else { return };
+        decision.verdict = Verdict::Ask;
+        decision.asking = Some(match decision.asking.take() {
+            None => more,
+            Some(mut before) => {
+                before.reasons.extend(more.reasons);
+                before.mode = stricter(before.mode, more.mode);
+                before.person_required |= more.person_required;
+                before.standing &= more.standing;
+                before
+            }
+        });
     }
 
     pub fn finish(self, tool: &ResolvedTool, mode: Mode) -> Option<Asking> {
@@ -146,16 +166,75 @@ impl Question<'_> {
     /// Step 5: policies, labels and guardrails, on top of what definition and profiles say.
     pub(crate) fn decide(&self, tool: &ResolvedTool, input: &Value, decision: &mut Decision) -> Result<(), ToolError> {
         let mut asks = self.standing_asks(tool);
+        self.judge_policies(tool, input, &mut asks, decision)?;
         self.judge_labels(tool, input, &mut asks)?;
+        self.examine_input(tool, input, &mut asks, decision)?;
         decision.asking = asks.finish(tool, self.mode);
         decision.verdict = if decision.asking.is_none() { Verdict::Allow } else { Verdict::Ask };
         Ok(())
     }
 
-    fn judge_labels(&self, tool: &ResolvedTool, _input: &Value, asks: &mut Asks) -> Result<(), ToolError> {
-        let accepted = labels::Labels::NONE;
-        labels::refuse_excess(self.labels, &tool.definition, None)?;
-        for hit in labels::judge(self.labels, &SinkFacts::of(&tool.definition, false, accepted)) {
+    /// What the tenant's policies say; the default set says nothing.
+    fn judge_policies(
+        &self,
+        tool: &ResolvedTool,
+        input: &Value,
+        asks: &mut Asks,
+        decision: &mut Decision,
+    ) -> Result<(), ToolError> {
+        let policies = match self.registry.deciding.policies() {
+            None => return Ok(()),
+            Some(Ok(policies)) => policies,
+            Some(Err(why)) => return Err(policy_error(why)),
+        };
+        let view =
+            View { registry: self.registry, caller: self.caller, agent: self.agent, run: self.run, today: self.today };
+        let (who, version) = (view.who(), tool.version.version.to_string());
+        let labels = self.labels.to_vec();
+        let circumstances =
+            Circumstances { labels: &labels, source: self.source, depth: self.depth, now: self.now, args: input };
+        let judgement = policies.decide(&who.subject(), &facts(tool, &version), &circumstances);
+        for hit in judgement.logged {
+            decision.logged.push(format!(
+                "policy {}: {}",
+                hit.policy,
+                hit.reason.unwrap_or(hit.action.as_str().to_owned())
+            ));
+        }
+        match judgement.call {
+            Call::Allowed => decision.policies.extend(judgement.permitted_by),
+            Call::NoPermit => return Err(denied_by_policy(tool, None, None)),
+            Call::Denied { policies } => {
+                let first = policies.first();
+                return Err(denied_by_policy(
+                    tool,
+                    first.map(|hit| hit.policy.as_str()),
+                    first.and_then(|hit| hit.reason.as_deref()),
+                ));
+            }
+            Call::Errored { errors } => {
+                let why = errors.first().map(|error| format!("policy `{}`: {}", error.policy, error.message));
+                return Err(policy_error(&why.unwrap_or_default()));
+            }
+        }
+        if let Unattended::Asks(reasons) = judgement.unattended {
+            for Ask { policy, reason, mode, approvers } in reasons {
+                let text = reason.unwrap_or_else(|| format!("the policy {policy} asks"));
+                decision.policies.push(policy.clone());
+                asks.add(AskCode::Policy, text, Some(policy), Some(&Hitl { mode, timeout_s: None, approvers }));
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_labels(&self, tool: &ResolvedTool, input: &Value, asks: &mut Asks) -> Result<(), ToolError> {
+        let host = destination(tool, input);
+        let names = [&tool.tool.name.folded(), &tool.name.folded()];
+        let accepted = labels::accepted(self.registry.deciding.accepted(), &names, host.as_ref());
+        let of_token =
+            self.caller.token.as_ref().and_then(|token| token.labels_max.as_deref()).map(labels::Labels::from);
+        labels::refuse_excess(self.labels, &tool.definition, of_token)?;
+        for hit in labels::judge(self.labels, &SinkFacts::of(&tool.definition, administers(tool), accepted)) {
             match hit.verdict {
                 labels::Verdict::Allow => {}
                 // A write asks anyway, in the definition's own words.
@@ -166,4 +245,45 @@ impl Question<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a tool changes policies, tools, secrets or members.
+fn administers(tool: &ResolvedTool) -> bool {
+    tool.definition.group.as_deref() == Some("admin")
+}
+
+/// Where a call goes, if one host is all it can be: that of the tool's address, or of the one address in its arguments.
+fn destination(tool: &ResolvedTool, input: &Value) -> Option<url::Host> {
+    let host = |text: &str| {
+        let url = url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+        url.host().map(|host| host.to_owned())
+    };
+    if let Runner::Http(http) = &tool.definition.runner {
+        return host(&http.url);
+    }
+    let mut hosts = input.as_object()?.values().filter_map(Value::as_str).filter_map(host);
+    let first = hosts.next()?;
+    hosts.all(|other| other == first).then_some(first)
+}
+
+fn denied_by_policy(tool: &ResolvedTool, policy: Option<&str>, reason: Option<&str>) -> ToolError {
+    let message = match (policy, reason) {
+        (Some(policy), Some(reason)) => {
+            format!("the policy `{policy}` forbids `{}` with these arguments: {reason}", tool.name)
+        }
+        (Some(policy), None) => format!("the policy `{policy}` forbids `{}` with these arguments", tool.name),
+        (None, _) => format!("no policy permits `{}` with these arguments", tool.name),
+    };
+    let error = ToolError::because(ErrorCode::PolicyDenied, "policy", message)
+        .with("remedy", "change the arguments, use another tool, or ask who edits policies (`policies.edit`)");
+    match policy {
+        Some(policy) => error.with("policy", policy),
+        None => error,
+    }
+}
+
+fn policy_error(why: &str) -> ToolError {
+    let message = format!("the policies could not be evaluated, so nothing is allowed: {why}");
+    ToolError::because(ErrorCode::PolicyDenied, "policy_error", message)
+        .with("remedy", "who edits policies mends them: `toolgate policy check`")
 }

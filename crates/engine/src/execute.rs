@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::output::{self, Shaped};
 use crate::permit::Permit;
 use crate::record::{Consent, Ended, Prepared, Written};
-use crate::reserve::{Hold, hold_without_room};
+use crate::reserve::hold_without_room;
 use crate::runner::{Done, NewAttachment, Outcome, Runner};
 use crate::secrets::{self, Opened, Secrets};
 use crate::shared::{Answer, CacheKey, CacheParts, Cached, Flight, KeptAttachment, Sharing};
@@ -120,7 +120,7 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Ran, Stop> {
         let call = &prepared.call;
-        let mut parts = Parts { after: None, number: 0, bytes: 0, redacted: None };
+        let mut parts = Parts { after: None, number: 0, bytes: 0, redacted: None, withheld: self.withholds(call) };
         let mut writing = tokio::time::interval(PART_EVERY);
         writing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let stop = loop {
@@ -157,7 +157,7 @@ impl Engine {
     async fn write_part(&self, prepared: &Prepared, parts: &mut Parts, text: String) {
         let call = &prepared.call;
         let most = call.tool.definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT);
-        if text.is_empty() || parts.bytes > most {
+        if text.is_empty() || parts.bytes > most || parts.withheld {
             return;
         }
         parts.bytes += text.len() as u64;
@@ -320,7 +320,14 @@ impl Engine {
                 let cost = cost_of(prepared, &done, cached);
                 let units = done.units;
                 let limit = self.output_limit(prepared);
-                let shaped = output::shape(&call.tool, done, redactor, limit);
+                let mut shaped = output::shape(&call.tool, done, redactor, limit);
+                let found = match &shaped.output {
+                    Some(output) => self.examine_output(call, output).await,
+                    None => None,
+                };
+                if let Some(error) = found {
+                    shaped = Shaped { error: Some(error), ..Shaped::default() };
+                }
                 let (status, mut ended) = self.keep(prepared, shaped).await?;
                 ended.cost = cost;
                 ended.units = units;
@@ -377,8 +384,13 @@ impl Engine {
             }
         }
         let happened = lost || error.as_ref().is_some_and(|error| error.reason() == "output_schema");
-        let status =
-            if error.is_none() || (happened && !call.is_effect_free()) { Status::Completed } else { Status::Failed };
+        // It ran, and that its result is withheld undoes nothing.
+        let withheld = error.as_ref().is_some_and(|error| error.reason() == "result_withheld");
+        let status = if error.is_none() || withheld || (happened && !call.is_effect_free()) {
+            Status::Completed
+        } else {
+            Status::Failed
+        };
         Ok((status, Ended { output, output_text: text, error, truncated, attachments: kept, ..Ended::default() }))
     }
 
@@ -420,14 +432,17 @@ impl Engine {
             let (tenant, id) = (prepared.call.tenant, prepared.call.id);
             let full = match hold_without_room(&error).and_then(|index| prepared.holds.get(index)) {
                 Some(hold) => Some(self.budget_error(tenant, hold).await?),
-                None => None,
+                None => self.token_error(&prepared, &error).await?,
             };
             self.granted_but_not_begun(tenant, id, full).await?;
             return self.answer(tenant, id).await;
         }
         if let Some(hold) = hold_without_room(&error).and_then(|index| prepared.holds.get(index).cloned()) {
             let told = self.budget_error(prepared.call.tenant, &hold).await?;
-            return self.refuse_for_limit(prepared, &hold, told).await;
+            return self.refuse_for_limit(prepared, hold.what, told).await;
+        }
+        if let Some(told) = self.token_error(&prepared, &error).await? {
+            return self.refuse_for_limit(prepared, "the token's calls".to_owned(), told).await;
         }
         if let Some(answer) = self.taken(&prepared, &error).await? {
             return Ok(answer);
@@ -435,11 +450,11 @@ impl Engine {
         Err(error.into())
     }
 
-    async fn refuse_for_limit(&self, prepared: Prepared, hold: &Hold, told: ToolError) -> Result<Envelope, Fault> {
+    async fn refuse_for_limit(&self, prepared: Prepared, limit: String, told: ToolError) -> Result<Envelope, Fault> {
         let mut prepared = Prepared { holds: Vec::new(), ..prepared };
         prepared.decision.verdict = crate::admit::Verdict::Deny;
         prepared.decision.refused_at = Some(crate::admit::Step::Reserve);
-        prepared.decision.limits.push(hold.what.clone());
+        prepared.decision.limits.push(limit);
         prepared.decision.intent = None;
         self.finish_once(&prepared, Status::Failed, Ended::refused(told)).await
     }
@@ -499,6 +514,8 @@ struct Parts {
     /// The event after which the parts stand.
     after: Option<u64>,
     number: u64,
+    /// A guardrail looks at the result first.
+    withheld: bool,
     /// What was kept so far; of a tool that never stops writing, no more than its output may have.
     bytes: u64,
     /// Made when the first output comes: by then the runner has its secrets, and they are known.

@@ -10,7 +10,7 @@ use toolgate_store::calls::RequestKey;
 use toolgate_store::runs::Run;
 
 use crate::engine::Engine;
-use crate::submit::{Asked, Bypass};
+use crate::submit::{Asked, Manner};
 
 /// Places that a caller may choose in a run.
 const SEQ_MAX: u32 = 1_000_000;
@@ -21,8 +21,8 @@ impl Engine {
         &self,
         caller: &Caller,
         source: Source,
-        request: CallRequest,
-        bypass: Bypass,
+        mut request: CallRequest,
+        manner: Manner,
     ) -> Result<Asked, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
         if self.stopping.is_cancelled() {
@@ -40,6 +40,8 @@ impl Engine {
             return Err(Fault::invalid("`timeout_ms` is 0", "leave it out, or give at least 1").at("/timeout_ms"));
         }
         check_sizes(&request)?;
+        // A token for one run means that one where none is named.
+        request.run_id = request.run_id.or_else(|| caller.token.as_ref().and_then(|token| token.run));
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let run = match request.run_id {
@@ -71,7 +73,7 @@ impl Engine {
             _ => Vec::new(),
         };
         let seen = self.seen_before(caller, registry, &tool, run.as_ref(), &request).await?;
-        Ok(Asked { caller: caller.clone(), source, request, tool, agent, run, above, key, wait, seen, bypass })
+        Ok(Asked { caller: caller.clone(), source, request, tool, agent, run, above, key, wait, seen, manner })
     }
 
     /// Who the agent is comes from the credential; a request, or the run, may only name one that this caller manages.

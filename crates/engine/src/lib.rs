@@ -17,6 +17,7 @@ mod entry;
 mod execute;
 pub mod external;
 pub mod follow;
+mod guard;
 mod identify;
 pub mod input;
 mod labels;

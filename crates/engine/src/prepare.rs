@@ -27,7 +27,7 @@ impl Engine {
         decision: Decision,
         seq: u32,
     ) -> Result<Prepared, Fault> {
-        let Asked { caller, source, request, tool: _, agent, run, above, key, wait: _, seen, bypass: _ } = asked;
+        let Asked { caller, source, request, tool: _, agent, run, above, key, wait: _, seen, manner: _ } = asked;
         let CallRequest { step_id, mode, timeout_ms, metadata, .. } = request;
         let id = CallId::new(&self.clock, &self.rng);
         let run_id = run.as_ref().map_or(RunId::from(id), |run| run.id);
@@ -75,8 +75,7 @@ impl Engine {
             brings,
             context: crate::labels::context_of(&caller),
             consent: Consent::NotAsked,
-            token: None,
-            counted_by_token: false,
+            token: caller.token.clone(),
             secrets: kept_secrets,
             events_before: 0,
             above: above.iter().map(|run| run.id).collect(),

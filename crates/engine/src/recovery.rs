@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
 use toolgate_contracts::{
-    CallRequest, Caller, ErrorCode, Fault, Permission, Permissions, Status, TenantId, ToolError, json as strict,
+    CallRequest, Caller, ErrorCode, Fault, Permission, Permissions, Principal, Slug, Status, TenantId, ToolError,
+    json as strict,
 };
 use toolgate_registry::toolset::View;
 use toolgate_store::calls::CallRecord;
@@ -218,16 +219,7 @@ impl Engine {
         let tool = registry.tool_by_id(record.tool);
         let definition = tool.and_then(|tool| tool.tool.version(&version)).map(|version| version.definition.clone());
         let Some(probe) = definition.and_then(|definition| definition.verify.clone()) else { return Ok(()) };
-        let caller = Caller {
-            tenant,
-            tenant_slug: registry.tenant.slug.clone(),
-            principal: record.principal,
-            display_name: "the server".to_owned(),
-            permissions: Permissions::from_iter([Permission::TOOLS_READ, Permission::CALLS_CREATE]),
-            roles: [].into(),
-            agent: None,
-            credential: Credential::LocalFolder,
-        };
+        let caller = Self::server_for(tenant, registry.tenant.slug.clone(), record.principal);
         let today = self.clock.now().day();
         let view = View::of(registry, &caller, &today)?;
         let reference = toolgate_contracts::ToolRef { name: probe.clone(), version: None };
@@ -272,6 +264,25 @@ impl Engine {
         self.settle_as(tenant, &current, late).await.map(drop)
     }
 
+    /// The server itself, acting for somebody: it uses tools, and may nothing else.
+    pub(crate) fn server_for(tenant: TenantId, slug: Slug, principal: Principal) -> Caller {
+        Caller {
+            tenant,
+            tenant_slug: slug,
+            principal,
+            display_name: "the server".to_owned(),
+            permissions: Permissions::from_iter([Permission::TOOLS_READ, Permission::CALLS_CREATE]),
+            roles: [].into(),
+            agent: None,
+            credential: Credential::LocalFolder,
+            token: None,
+        }
+    }
+
+    pub(crate) fn for_the_server(caller: &Caller) -> Caller {
+        Self::server_for(caller.tenant, caller.tenant_slug.clone(), caller.principal)
+    }
+
     async fn clear_expired(&self) -> Result<(), Fault> {
         let now = self.clock.now();
         for (tenant, blob) in self.store.expired_blobs(now).await? {
@@ -282,6 +293,7 @@ impl Engine {
         }
         self.store.forget_requests(now).await?;
         self.store.forget_contexts(now).await?;
+        self.store.forget_tokens(now).await?;
         Ok(())
     }
 }

@@ -36,6 +36,7 @@ use crate::engine::Engine;
 use crate::labels::Seen;
 use crate::record::{Consent, Ended, Prepared, Written};
 use crate::reserve::ParallelPlaces;
+use crate::tokens::other_run;
 
 /// What was asked, by whom, as whom, and where: step 1.
 pub(crate) struct Asked {
@@ -51,16 +52,18 @@ pub(crate) struct Asked {
     pub wait: Duration,
     /// What was seen before it.
     pub seen: Seen,
-    pub bypass: Bypass,
+    pub manner: Manner,
 }
 
-/// Seed 000's development bypass. Whoever serves judges whether a request may have it; by default nobody may.
+/// In which manner a call is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Bypass {
+pub enum Manner {
     #[default]
-    Refused,
-    /// This server was started for development, and the request is one that may skip the person.
-    Granted,
+    Ordinary,
+    /// Seed 000's development bypass: no person is asked. Whoever serves judges whether a request may have it.
+    Unasked,
+    /// By a guardrail, which looks at another call: nobody is asked, and no detector looks at it in turn.
+    Examining,
 }
 
 /// A call that may run, with its place among the tenant's parallel ones.
@@ -80,7 +83,7 @@ pub(crate) enum Admission {
 impl Engine {
     /// Submits one call and waits for its end, at most as long as it asks; past that the answer is the call as it is.
     pub async fn submit(&self, caller: &Caller, source: Source, request: CallRequest) -> Result<Envelope, Fault> {
-        self.submit_with(caller, source, request, Bypass::Refused).await
+        self.submit_with(caller, source, request, Manner::Ordinary).await
     }
 
     /// The same for a request that may carry the development bypass.
@@ -89,12 +92,12 @@ impl Engine {
         caller: &Caller,
         source: Source,
         request: CallRequest,
-        bypass: Bypass,
+        manner: Manner,
     ) -> Result<Envelope, Fault> {
         let span =
             tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
         let path = async {
-            let asked = self.identify(caller, source, request, bypass).instrument(step("identify")).await?;
+            let asked = self.identify(caller, source, request, manner).instrument(step("identify")).await?;
             let wait = asked.wait;
             match self.admit(asked).await? {
                 Admission::Answered(envelope) => Ok(*envelope),
@@ -121,7 +124,7 @@ impl Engine {
         let mut answers = Vec::with_capacity(requests.len());
         for request in requests {
             let admitted = async {
-                let asked = self.identify(caller, source, request, Bypass::Refused).await?;
+                let asked = self.identify(caller, source, request, Manner::Ordinary).await?;
                 let wait = asked.wait;
                 Ok::<_, Fault>((self.admit(asked).await?, wait))
             };
@@ -233,6 +236,9 @@ impl Engine {
             let decision = Decision { verdict: Verdict::Deny, refused_at: Some(step), ..decision };
             Refused { tool, input, decision, error }
         };
+        if let Some(error) = caller.token.as_ref().and_then(|token| other_run(token, asked.request.run_id)) {
+            return Box::pin(self.refuse(asked, refused(Step::Authorize, decision, tool, input, error), seq)).await;
+        }
         if let Some(error) = question.past_its_time(asked.run.as_ref(), now) {
             return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
         }
@@ -241,10 +247,22 @@ impl Engine {
             return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
         }
         let dry = asked.request.mode == Mode::DryRun;
+        let mut decision = decision;
+        if asked.manner != Manner::Examining
+            && let Err(error) = Box::pin(self.examine_by_tools(&question, &tool, &input, &mut decision)).await
+        {
+            return Box::pin(self.refuse(asked, refused(Step::Decide, decision, tool, input, error), seq)).await;
+        }
         let mut consent = Consent::NotAsked;
         if let Some(asking) = decision.asking.clone().filter(|_| !dry) {
             match Box::pin(self.consent_to(&asked, &tool, &input, &asking)).await? {
                 Some(given) => consent = given,
+                None if asked.manner == Manner::Examining => {
+                    let error =
+                        ToolError::because(ErrorCode::PolicyDenied, "approval_required", "a detector asks nobody");
+                    let refused = refused(Step::Decide, decision, tool, input, error);
+                    return Box::pin(self.refuse(asked, refused, seq)).await;
+                }
                 None => {
                     let asks_max = registry.tenant.settings.asks_per_run_max;
                     if let Some(error) = self.too_many_asks(&asked, asks_max).await? {

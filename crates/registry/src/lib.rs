@@ -16,6 +16,7 @@ pub mod render;
 pub mod schema;
 pub mod search;
 pub mod snapshot;
+pub mod subject;
 pub mod tool_md;
 pub mod toolset;
 mod words;

@@ -276,7 +276,7 @@ impl Snapshot {
         let shared = Arc::new(Shared { tools, overrides_of, aliases, groups });
         let mut built = HashMap::with_capacity(tenants.len());
         for tenant in tenants {
-            let id = tenant.id;
+            let (id, policy_revision) = (tenant.id, tenant.policy_revision);
             built.insert(
                 id,
                 TenantRegistry {
@@ -308,7 +308,7 @@ impl Snapshot {
                         .filter(|switch| switch.tenant == id || switch.tenant == TenantId::SYSTEM)
                         .map(|switch| ((switch.tenant, switch.scope, switch.object), switch.clone()))
                         .collect(),
-                    deciding: deciding.of(id),
+                    deciding: deciding.of(id, policy_revision),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
                 },

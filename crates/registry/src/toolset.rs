@@ -9,12 +9,13 @@ use toolgate_contracts::agent::{Limits, SideEffects, Toolset};
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{EgressClass, ToolState, Visibility};
 use toolgate_contracts::{
-    AgentState, Caller, ErrorCode, Fault, FaultKind, FoldedName, KillScope, Permission, Profile, Slug, ToolError,
-    ToolRef,
+    AgentState, Caller, ErrorCode, Fault, FaultKind, FoldedName, HeldToken, KillScope, Permission, Profile, Slug,
+    ToolError, ToolRef,
 };
 use toolgate_store::catalog::StoredAgent;
 
 use crate::snapshot::{ResolvedTool, Switch, TenantRegistry, TenantTool};
+use crate::subject::facts;
 
 /// Why a tool is in the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,11 @@ pub enum Outside {
     /// An open set holds no `write` unless the tenant opens it or it is assigned.
     WriteNotAssigned,
     DeniedByProfile(Slug),
+    /// No policy permits it, whatever the arguments.
+    DeniedByPolicy,
     NotEnabledInRun,
+    /// The scope of the caller's token does not name it in this version.
+    BeyondToken,
     AboveCeiling(SideEffects),
     /// In the set, were nothing stopped.
     Stopped(Stop),
@@ -60,10 +65,12 @@ impl Outside {
             | Self::NotEnabled
             | Self::Disabled
             | Self::Internal
-            | Self::MissingPermission(_) => true,
+            | Self::MissingPermission(_)
+            | Self::BeyondToken => true,
             Self::NotAssigned
             | Self::WriteNotAssigned
             | Self::DeniedByProfile(_)
+            | Self::DeniedByPolicy
             | Self::NotEnabledInRun
             | Self::AboveCeiling(_)
             | Self::Stopped(_)
@@ -133,7 +140,9 @@ impl fmt::Display for Outside {
             Self::NotAssigned => f.write_str("not assigned (toolgate tool assign)"),
             Self::WriteNotAssigned => f.write_str("class write must be assigned (toolgate tool assign)"),
             Self::DeniedByProfile(profile) => write!(f, "left out by profile {profile}"),
+            Self::DeniedByPolicy => f.write_str("no policy permits it, whatever the arguments (toolgate policy show)"),
             Self::NotEnabledInRun => f.write_str("not in enabled_tools"),
+            Self::BeyondToken => f.write_str("not in the scope of the token"),
             Self::AboveCeiling(ceiling) => write!(f, "above the side-effect ceiling {ceiling}"),
             Self::Stopped(stop) => write!(f, "{stop}"),
             Self::Blocked => f.write_str("blocked: never runs (toolgate tool activate)"),
@@ -180,6 +189,11 @@ impl<'a> View<'a> {
         if self.is_outside() && (definition.effective_visibility() == Visibility::Internal || old_name_hidden) {
             return Err(Outside::Internal);
         }
+        let beyond =
+            |token: &HeldToken| !token.covers(&[&tool.tool.name.folded(), &tool.name.folded()], &tool.version.version);
+        if self.caller.token.as_deref().is_some_and(beyond) {
+            return Err(Outside::BeyondToken);
+        }
         let demanded = [&definition.required_permission, &tool.patch.required_permission];
         if let Some(permission) = demanded.into_iter().flatten().find(|permission| !self.caller.may(permission)) {
             return Err(Outside::MissingPermission(permission.clone()));
@@ -190,6 +204,13 @@ impl<'a> View<'a> {
         };
         if let Some(limits) = self.run {
             within(limits, tool)?;
+        }
+        // A set that cannot be read refuses too, when it is asked: then the caller is told why.
+        if let Some(Ok(policies)) = self.registry.deciding.policies() {
+            let version = tool.version.version.to_string();
+            if policies.never_allows(&self.who().subject(), &facts(tool, &version)) {
+                return Err(Outside::DeniedByPolicy);
+            }
         }
         // Last, so that whoever has not got the tool is told so, stopped or not.
         match self.stop(tool) {
@@ -248,7 +269,8 @@ impl<'a> View<'a> {
     /// Whoever comes with a key is outside, and so is an agent, whoever asks what it has; a browser session and the
     /// local folder are inside.
     fn is_outside(&self) -> bool {
-        self.agent.is_some() || matches!(self.caller.credential, Credential::ApiKey(_) | Credential::Token(_))
+        self.agent.is_some()
+            || matches!(self.caller.credential, Credential::ApiKey(_) | Credential::Token(_) | Credential::DatabaseRole)
     }
 
     /// The set, in the order of names: what a call would not refuse for rights. Blocked versions are refused for certain.
@@ -302,7 +324,7 @@ fn within(limits: &Limits, tool: &ResolvedTool) -> Result<(), Outside> {
 }
 
 /// Whether a list of `name` or `name@version` names this tool.
-fn names_tool(list: &[String], tool: &ResolvedTool) -> bool {
+pub fn names_tool(list: &[String], tool: &ResolvedTool) -> bool {
     let (canonical, shown) = (tool.tool.name.folded(), tool.name.folded());
     list.iter().any(|entry| {
         let (name, version) =

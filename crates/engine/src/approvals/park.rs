@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::entry::commitment;
 use crate::notify::News;
 use crate::record::{Consent, Prepared, first_row};
-use crate::submit::{Admission, Asked, Bypass};
+use crate::submit::{Admission, Asked, Manner};
 
 impl Engine {
     /// Whether somebody consented already: by a standing grant, or by the bypass of a development server.
@@ -31,7 +31,7 @@ impl Engine {
         input: &Value,
         asking: &Asking,
     ) -> Result<Option<Consent>, Fault> {
-        if asked.bypass == Bypass::Granted {
+        if asked.manner == Manner::Unasked {
             return Ok(Some(Consent::Bypassed));
         }
         self.standing_grant(asked, tool, input, asking).await

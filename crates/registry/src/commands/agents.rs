@@ -180,6 +180,10 @@ impl Registry {
 
     /// Who may manage an agent also decides who sees its calls (coverage row 0.16).
     pub async fn may_manage(&self, caller: &Caller, agent: &StoredAgent) -> Result<bool, Fault> {
+        // Who holds a token uses tools, whatever its principal manages.
+        if caller.token.is_some() {
+            return Ok(false);
+        }
         if caller.may(&Permission::MEMBERS_MANAGE) {
             return Ok(true);
         }

@@ -1,0 +1,298 @@
+//! Guardrails: what a tenant, a tool or a profile has arguments and results examined for.
+//!
+//! Builtin detectors are pure, so they take part in step 5 and in whatever asks the same question without calling.
+//! Detectors that are tools are asked after it, through the same path as any call. A detector that fails is a tripwire.
+//! On a result the effect has happened: the call stays as it is, and the output is withheld.
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use toolgate_contracts::definition::EgressClass;
+use toolgate_contracts::guardrail::{DetectorKind, Examined, Finding, Guardrail, OnMatch, Stage};
+use toolgate_contracts::{AskCode, CallRequest, Caller, ErrorCode, Source, Status, ToolError};
+use toolgate_policy::detect::Detector;
+use toolgate_registry::deciding::Guard;
+use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
+use toolgate_registry::toolset::names_tool;
+use toolgate_store::catalog::StoredAgent;
+
+use crate::admit::{Decision, Question, profiles_of};
+use crate::asking::Asks;
+use crate::call::{Call, is_effect_free};
+use crate::engine::Engine;
+use crate::submit::Manner;
+
+/// How long a detector that is a tool may take.
+const DETECTOR_WAIT_S: u64 = 20;
+
+/// What looked, and what it found.
+struct Hit<'a> {
+    name: &'a str,
+    on_match: OnMatch,
+    log_only: bool,
+    finding: Finding,
+}
+
+/// One that looks at this tool.
+enum Watch<'a> {
+    Guard(&'a Guard),
+    /// A builtin detector that the tool or a profile demands by its name: a match is a tripwire.
+    Demanded(&'a str, Detector),
+}
+
+impl<'a> Watch<'a> {
+    fn name(&self) -> &'a str {
+        match self {
+            Self::Guard(guard) => guard.guardrail.name.as_str(),
+            Self::Demanded(name, _) => name,
+        }
+    }
+
+    fn hit(&self, finding: Finding) -> Hit<'a> {
+        match self {
+            Self::Guard(Guard { guardrail, .. }) => {
+                Hit { name: self.name(), on_match: guardrail.on_match, log_only: guardrail.log_only, finding }
+            }
+            Self::Demanded(..) => Hit { name: self.name(), on_match: OnMatch::Tripwire, log_only: false, finding },
+        }
+    }
+}
+
+/// All that look at this tool at this stage, in their order. `Err`: something that must look cannot.
+fn watches<'a>(
+    registry: &'a TenantRegistry,
+    demanded: &[&'a str],
+    tool: &ResolvedTool,
+    stage: Stage,
+) -> Result<Vec<Watch<'a>>, ToolError> {
+    let broken = |why: &str| tripped("guardrails", why, &[]);
+    let guards = registry.deciding.guards().map_err(broken)?;
+    let mut watches = Vec::new();
+    for guard in guards.iter().filter(|guard| guard.guardrail.stage == stage) {
+        let Guardrail { name, tools, .. } = &guard.guardrail;
+        let named = tools.as_ref().is_none_or(|tools| names_tool(tools, tool));
+        if named || demanded.contains(&name.as_str()) {
+            watches.push(Watch::Guard(guard));
+        }
+    }
+    for name in demanded {
+        if guards.iter().any(|guard| guard.guardrail.name.as_str() == *name) {
+            continue;
+        }
+        let detector = Detector::parse(name, &Value::Null)
+            .map_err(|_| broken(&format!("the guardrail `{name}` is demanded and there is none")))?;
+        watches.push(Watch::Demanded(name, detector));
+    }
+    Ok(watches)
+}
+
+impl Question<'_> {
+    fn demanded_guardrails<'q>(&'q self, tool: &'q ResolvedTool) -> Vec<&'q str> {
+        demanded_of(self.registry, self.agent, tool)
+    }
+
+    /// The builtin detectors, on the arguments.
+    pub(crate) fn examine_input(
+        &self,
+        tool: &ResolvedTool,
+        input: &Value,
+        asks: &mut Asks,
+        decision: &mut Decision,
+    ) -> Result<(), ToolError> {
+        if self.registry.deciding.guardrails.is_empty() && tool.definition.guardrails.is_empty() && self.agent.is_none()
+        {
+            return Ok(());
+        }
+        let demanded = self.demanded_guardrails(tool);
+        for watch in watches(self.registry, &demanded, tool, Stage::ToolCall)? {
+            let detector = match &watch {
+                Watch::Guard(Guard { detector: Some(detector), .. }) | Watch::Demanded(_, detector) => detector,
+                Watch::Guard(Guard { detector: None, .. }) => continue,
+            };
+            take_in(tool, &watch.hit(detector.examine(input)), asks, decision)?;
+        }
+        Ok(())
+    }
+}
+
+/// Guardrails that the tool itself or a profile of the agent names.
+fn demanded_of<'a>(registry: &'a TenantRegistry, agent: Option<&StoredAgent>, tool: &'a ResolvedTool) -> Vec<&'a str> {
+    let of_tool = tool.definition.guardrails.iter();
+    let of_profiles = profiles_of(registry, agent, tool).flat_map(|profile| profile.guardrails.iter());
+    let mut names: Vec<&str> = of_tool.chain(of_profiles).map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// What a finding means for a call that has not run.
+fn take_in(tool: &ResolvedTool, hit: &Hit<'_>, asks: &mut Asks, decision: &mut Decision) -> Result<(), ToolError> {
+    let Hit { name, on_match, log_only, finding } = hit;
+    if !finding.matched {
+        return Ok(());
+    }
+    let reason = finding.reason.as_deref().unwrap_or("something was found");
+    // Only logging never loosens what writes.
+    if *log_only && tool.definition.class() != EgressClass::Write {
+        decision.logged.push(format!("guardrail {name}: {reason}"));
+        return Ok(());
+    }
+    match on_match {
+        OnMatch::Tripwire => Err(tripped(name, reason, &finding.paths)),
+        OnMatch::Ask => {
+            asks.add(
+                AskCode::Guardrail,
+                format!("the guardrail {name} found something: {reason}"),
+                Some((*name).to_owned()),
+                None,
+            );
+            Ok(())
+        }
+    }
+}
+
+fn tripped(name: &str, reason: &str, paths: &[String]) -> ToolError {
+    let message =
+        format!("the guardrail `{name}` stopped it: {reason}; change the arguments, or ask a person to do it");
+    ToolError::because(ErrorCode::PolicyDenied, "guardrail", message)
+        .with("guardrail", name)
+        .with("paths", paths.to_vec())
+}
+
+impl Engine {
+    /// Detectors that are tools, on the arguments: after step 5, because they run.
+    pub(crate) async fn examine_by_tools(
+        &self,
+        question: &Question<'_>,
+        tool: &ResolvedTool,
+        input: &Value,
+        decision: &mut Decision,
+    ) -> Result<(), ToolError> {
+        let demanded = question.demanded_guardrails(tool);
+        if question.registry.deciding.guardrails.is_empty() {
+            return Ok(());
+        }
+        let mut asks = Asks::default();
+        for watch in watches(question.registry, &demanded, tool, Stage::ToolCall)? {
+            let Watch::Guard(guard @ Guard { detector: None, .. }) = &watch else { continue };
+            let finding = self.ask_detector(question.caller, guard, Stage::ToolCall, tool, input).await;
+            take_in(tool, &watch.hit(finding), &mut asks, decision)?;
+        }
+        asks.join_into(decision, tool, question.mode);
+        Ok(())
+    }
+
+    /// Every detector, on a result. `Some`: it is withheld, and this is what its reader is told.
+    pub(crate) async fn examine_output(&self, call: &Call, output: &Value) -> Option<ToolError> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(call.tenant).ok()?;
+        if registry.deciding.guardrails.is_empty() {
+            return None;
+        }
+        let tool = &call.tool;
+        let caller = &Self::server_for(call.tenant, call.tenant_slug.clone(), call.principal);
+        let demanded = demanded_of(registry, call.agent.and_then(|id| registry.agents.get(&id)), tool);
+        let watches = match watches(registry, &demanded, tool, Stage::ToolResult) {
+            Ok(watches) => watches,
+            Err(error) => return Some(withheld("guardrails", &error.message, &[])),
+        };
+        for watch in watches {
+            let finding = match &watch {
+                // What is demanded by a detector's name is demanded of the arguments.
+                Watch::Demanded(..) => continue,
+                Watch::Guard(Guard { detector: Some(detector), .. }) => detector.examine(output),
+                Watch::Guard(guard) => self.ask_detector(caller, guard, Stage::ToolResult, tool, output).await,
+            };
+            let hit = watch.hit(finding);
+            if !hit.finding.matched {
+                continue;
+            }
+            let reason = hit.finding.reason.as_deref().unwrap_or("something was found");
+            if hit.log_only && tool.definition.class() != EgressClass::Write {
+                tracing::info!(call = %call.id, guardrail = hit.name, "a result would be withheld: {reason}");
+                continue;
+            }
+            return Some(withheld(hit.name, reason, &hit.finding.paths));
+        }
+        None
+    }
+
+    /// Whether a result is looked at before anybody reads it: then nothing of it is shown as it comes.
+    pub(crate) fn withholds(&self, call: &Call) -> bool {
+        let snapshot = self.registry.snapshot();
+        let Ok(registry) = snapshot.tenant(call.tenant) else { return true };
+        if registry.deciding.guardrails.is_empty() {
+            return false;
+        }
+        let demanded = demanded_of(registry, call.agent.and_then(|id| registry.agents.get(&id)), &call.tool);
+        watches(registry, &demanded, &call.tool, Stage::ToolResult)
+            .map_or(true, |watches| watches.iter().any(|watch| matches!(watch, Watch::Guard(_))))
+    }
+
+    /// Asks a detector that is a tool. It must have no effect of its own; whatever goes wrong is a match.
+    /// Boxed, because the path leads back here.
+    fn ask_detector<'a>(
+        &'a self,
+        caller: &'a Caller,
+        guard: &'a Guard,
+        stage: Stage,
+        tool: &'a ResolvedTool,
+        value: &'a Value,
+    ) -> BoxFuture<'a, Finding> {
+        Box::pin(async move { self.detector_says(caller, guard, stage, tool, value).await })
+    }
+
+    async fn detector_says(
+        &self,
+        caller: &Caller,
+        guard: &Guard,
+        stage: Stage,
+        tool: &ResolvedTool,
+        value: &Value,
+    ) -> Finding {
+        let failed = |why: String| Finding { matched: true, reason: Some(why), paths: Vec::new() };
+        let detector = &guard.guardrail.detector;
+        if detector.kind != DetectorKind::Tool {
+            return failed(format!("detectors of kind `{}` cannot run on this server", detector.kind));
+        }
+        let snapshot = self.registry.snapshot();
+        let today = self.clock.now().day();
+        let found = snapshot
+            .tenant(caller.tenant)
+            .ok()
+            .and_then(|registry| registry.resolve(&detector.name.parse().ok()?, &today));
+        match found {
+            Some(found) if is_effect_free(&found) && found.tool.id != tool.tool.id => {}
+            Some(_) => return failed(format!("the detector `{}` changes something itself", detector.name)),
+            None => return failed(format!("there is no detector `{}`", detector.name)),
+        }
+        let examined = Examined { stage, tool: tool.tool.name.clone(), value: value.clone() };
+        let mut input = serde_json::to_value(examined).unwrap_or_default();
+        if let Some(config) = &detector.config {
+            input["config"] = config.clone();
+        }
+        let mut request = CallRequest::new(detector.name.clone(), input);
+        request.wait = Some(DETECTOR_WAIT_S);
+        let server = Self::for_the_server(caller);
+        let answer = Box::pin(self.submit_with(&server, Source::Api, request, Manner::Examining)).await;
+        let answer = match answer {
+            Ok(answer) if answer.status == Status::Completed => answer.output.unwrap_or(json!(null)),
+            Ok(answer) => {
+                let why = answer.error.map_or_else(|| answer.status.to_string(), |error| error.message);
+                return failed(format!("the detector `{}` failed: {why}", detector.name));
+            }
+            Err(fault) => return failed(format!("the detector `{}` failed: {}", detector.name, fault.told())),
+        };
+        serde_json::from_value(answer).unwrap_or_else(|_| {
+            failed(format!("the detector `{}` did not answer {{matched, reason?, paths?}}", detector.name))
+        })
+    }
+}
+
+fn withheld(name: &str, reason: &str, paths: &[String]) -> ToolError {
+    let message = format!(
+        "it ran, and the guardrail `{name}` withholds its result: {reason}; do not run it again, ask a person to look at the call"
+    );
+    ToolError::because(ErrorCode::PolicyDenied, "result_withheld", message)
+        .with("guardrail", name)
+        .with("paths", paths.to_vec())
+}
