@@ -1,6 +1,8 @@
 //! The log, on standard error: a server's own, or what goes wrong inside a command on a local data folder. A server's
 //! traces go to a collector beside it, if one is named.
 
+use std::io::Write as _;
+
 use toolgate_contracts::Fault;
 use toolgate_server::Config;
 use toolgate_server::config::Origin;
@@ -41,6 +43,16 @@ pub fn of_command(config: &Config) -> Result<(), Failure> {
     // A second data folder in one process would log like the first.
     let _ = subscriber.try_init();
     Ok(())
+}
+
+/// Says where something broke down. The words only where they stand in the program itself: what was put together while
+/// it ran may hold somebody's secret.
+pub fn panicked(info: &std::panic::PanicHookInfo<'_>) {
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let words = info.payload().downcast_ref::<&'static str>().copied().unwrap_or("(not shown: it may hold a secret)");
+    let thread = std::thread::current();
+    // Not by the log: that may be what broke.
+    let _ = writeln!(std::io::stderr(), "thread '{}' panicked at {place}: {words}", thread.name().unwrap_or("unnamed"));
 }
 
 fn filter(words: &str) -> Result<EnvFilter, Failure> {

@@ -12,7 +12,7 @@ use toolgate_registry::commands::{Builtins, CodeTool};
 use toolgate_registry::floor::Floor;
 use toolgate_store::Store;
 
-use crate::{append_note, calculator, echo, find_note, now, wait, write_file};
+use crate::{append_note, calculator, echo, find_note, now, sign_text, wait, write_file};
 
 /// What functions work with.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ struct Function {
     /// The mildest a definition of this function may claim to be.
     floor: Floor,
     tool: CodeTool,
-    run: for<'a> fn(&'a Tools, &'a Call) -> BoxFuture<'a, Outcome>,
+    run: for<'a> fn(&'a Tools, &'a Permit) -> BoxFuture<'a, Outcome>,
     /// What running would do; a function without one only says that it would run.
     plan: Option<Plan>,
 }
@@ -39,9 +39,13 @@ type Plan = for<'a> fn(&'a Tools, &'a Call) -> BoxFuture<'a, Result<Value, ToolE
 const CHANGES_STATE: Floor = Floor { changes_state: true, ..Floor::NOTHING };
 const WRITES: Floor = Floor { class: EgressClass::Write, changes_state: true, ..Floor::NOTHING };
 
-/// The function of a module, and the definition in the folder of the same name.
+/// The function of a module, and the definition in the folder of the same name. A function takes the call, or where it
+/// has secrets the permit, which holds them.
 macro_rules! function {
     ($name:ident, $floor:expr, $plan:expr) => {
+        function!($name, $floor, $plan, |tools, permit| Box::pin($name::run(tools, permit.call())))
+    };
+    ($name:ident, $floor:expr, $plan:expr, $run:expr) => {
         Function {
             name: stringify!($name),
             floor: $floor,
@@ -49,7 +53,7 @@ macro_rules! function {
                 file: concat!("tools/", stringify!($name), "/TOOL.md"),
                 text: include_bytes!(concat!("../tools/", stringify!($name), "/TOOL.md")),
             },
-            run: |tools, call| Box::pin($name::run(tools, call)),
+            run: $run,
             plan: $plan,
         }
     };
@@ -61,6 +65,7 @@ const FUNCTIONS: &[Function] = &[
     function!(echo, Floor::NOTHING, None),
     function!(find_note, Floor::NOTHING, None),
     function!(now, Floor::NOTHING, None),
+    function!(sign_text, Floor::NOTHING, None, |tools, permit| Box::pin(sign_text::run(tools, permit))),
     function!(wait, Floor::NOTHING, None),
     function!(write_file, WRITES, Some(|tools, call| Box::pin(write_file::plan(tools, call)))),
 ];
@@ -120,9 +125,8 @@ impl Builtin {
 impl Runner for Builtin {
     fn run(&self, permit: Permit) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let call = permit.call();
-            match function_of(&call.tool.definition) {
-                Ok(function) => (function.run)(&self.tools, call).await,
+            match function_of(&permit.call().tool.definition) {
+                Ok(function) => (function.run)(&self.tools, &permit).await,
                 Err(error) => error.into(),
             }
         })

@@ -11,6 +11,7 @@ mod calculator;
 mod echo;
 mod find_note;
 mod now;
+mod sign_text;
 mod wait;
 mod write_file;
 

@@ -1,7 +1,7 @@
 //! What each function answers and refuses.
 
 use serde_json::json;
-use toolgate_contracts::ErrorCode::{PolicyDenied, SandboxError, ValidationError};
+use toolgate_contracts::ErrorCode::{AuthRequired, PolicyDenied, SandboxError, ValidationError};
 use toolgate_contracts::{CallId, Runner};
 use toolgate_engine::Runner as _;
 use toolgate_engine::runner::OutputSink;
@@ -30,6 +30,22 @@ async fn small_functions_answer() {
         world.refused("now", json!({"time_zone": "Mars/Olympus"}), ValidationError, "schema", message).await;
         world.clock.advance(3600);
         assert_eq!(world.output("now", json!({})).await["time"], "2026-11-15T11:00:00.000Z");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_text_is_signed_by_a_key_that_is_never_told() {
+    every_world(async |world| {
+        let signed = world.output("sign_text", json!({"text": "hello"})).await;
+        let other = world.output("sign_text", json!({"text": "hello!"})).await;
+        assert_ne!(signed["signature"], other["signature"]);
+        assert_eq!(signed["signature"].as_str().unwrap().len(), 64);
+        let undeclared = world.call_of_own("sign_text", json!({"text": "hello"}), |own| own.secrets.clear());
+        let refused = error(world.run(undeclared).await);
+        assert_eq!((refused.code, refused.reason()), (AuthRequired, "secret_missing"));
+        let call = world.call("sign_text", json!({"text": "hello"}));
+        assert_eq!(world.runner.plan(&call).await.unwrap(), json!({"would_run": true}), "who plans has no key");
     })
     .await;
 }

@@ -12,6 +12,10 @@ use toolgate_store::people::Tenant;
 use toolgate_store::testing::every_store;
 use toolgate_store::{Change, Store};
 use toolgate_toolbox::{BUILTINS, Builtin, TOOLS, Tools};
+use toolgate_vault::Secret;
+
+/// The value of every secret that a tool declares.
+const KEY: &str = "a key for the example";
 
 pub struct World {
     pub tenant: TenantId,
@@ -79,7 +83,9 @@ impl World {
     }
 
     pub async fn run(&self, call: Call) -> Outcome {
-        self.runner.run(testing::permit(call)).await
+        let declared = call.tool.definition.secrets.iter();
+        let secrets = declared.map(|secret| Secret::new(secret.name.as_str(), KEY.as_bytes().to_vec())).collect();
+        self.runner.run(testing::permit_with(call, secrets)).await
     }
 
     /// The output of a call that goes well.
