@@ -11,6 +11,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::id::{AgentId, KeyId, SessionId, TenantId, TokenId, UserId};
 use crate::name::Slug;
 use crate::permission::{Permission, Permissions, Role};
+use crate::token::HeldToken;
 
 words! {
     /// Through which door a call came.
@@ -69,6 +70,8 @@ pub enum Credential {
     ApiKey(KeyId),
     /// A capability token.
     Token(TokenId),
+    /// A role of the database, through the functions that it may call there.
+    DatabaseRole,
     /// In-process use of a local data folder.
     LocalFolder,
 }
@@ -87,13 +90,15 @@ pub struct Caller {
     /// The agent for which a key was made: every call with it is this agent's.
     pub agent: Option<AgentId>,
     pub credential: Credential,
+    /// What a capability token allows, where one was shown.
+    pub token: Option<Arc<HeldToken>>,
 }
 
 impl Caller {
     /// The owner of the folder has every word that a tool may demand; the product's own rights are as listed.
     pub fn may(&self, permission: &Permission) -> bool {
-        self.permissions.contains(permission)
-            || (self.credential == Credential::LocalFolder && permission.is_tools_own())
+        let owns = self.credential == Credential::LocalFolder || matches!(self.principal, Principal::Local(_));
+        self.permissions.contains(permission) || (owns && permission.is_tools_own())
     }
 
     pub fn require(&self, permission: &Permission) -> Result<(), Fault> {
@@ -103,7 +108,7 @@ impl Caller {
         let who = match self.credential {
             Credential::ApiKey(_) => "this key",
             Credential::Token(_) => "this token",
-            Credential::BrowserSession(_) | Credential::LocalFolder => &self.display_name,
+            Credential::BrowserSession(_) | Credential::DatabaseRole | Credential::LocalFolder => &self.display_name,
         };
         Err(Fault::new(
             FaultKind::Forbidden,

@@ -26,6 +26,7 @@ pub mod runner;
 pub mod secret;
 pub mod settings;
 pub mod sql;
+pub mod token;
 
 pub use agent::{Agent, AgentState, KillScope, Limits, Profile, RateLimit, TenantLimits, Toolset};
 pub use amount::Amount;
@@ -51,3 +52,4 @@ pub use permission::{Permission, Permissions, Role};
 pub use runner::Runner;
 pub use secret::{ResolvedSecret, SecretAllowed, SecretInfo, SecretPlace, SecretScope};
 pub use settings::TenantSettings;
+pub use token::{HeldToken, Scope};

@@ -303,7 +303,6 @@ fn tells_why(outside: &Outside) -> bool {
         | Outside::WriteNotAssigned
         | Outside::DeniedByProfile(_)
         | Outside::DeniedByPolicy
-        | Outside::BeyondToken
         | Outside::NotEnabledInRun
         | Outside::BeyondToken => false,
     }

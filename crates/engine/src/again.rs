@@ -24,6 +24,7 @@ pub enum Shown {
     Session(SessionId),
     Key(KeyId),
     Token(TokenId),
+    DatabaseRole,
     Folder,
 }
 
@@ -33,6 +34,7 @@ impl Asker {
             Credential::BrowserSession(id) => Shown::Session(id),
             Credential::ApiKey(id) => Shown::Key(id),
             Credential::Token(id) => Shown::Token(id),
+            Credential::DatabaseRole => Shown::DatabaseRole,
             Credential::LocalFolder => Shown::Folder,
         };
         Self { principal: caller.principal, agent: caller.agent, credential }
@@ -43,6 +45,9 @@ impl Engine {
     /// The caller with the rights they have now. A session may have ended meanwhile, and a key or token may have passed
     /// its time: those bound asking. A person who is gone, or a key or token that was revoked, asks for nothing any more.
     pub(crate) async fn caller_again(&self, tenant: TenantId, asker: &Asker) -> Result<Caller, Fault> {
+        if let Shown::Token(id) = asker.credential {
+            return self.caller_by_token(tenant, id).await;
+        }
         let gone = |what: &str| Fault::new(FaultKind::Forbidden, what.to_owned(), "ask again with rights that hold");
         let snapshot = self.registry.snapshot();
         let slug = snapshot.tenant(tenant)?.tenant.slug.clone();
@@ -57,13 +62,14 @@ impl Engine {
                     roles: [Role::Admin, Role::Operator].into(),
                     agent: asker.agent,
                     credential: Credential::LocalFolder,
+                    token: None,
                 });
             }
             Principal::User(user) => user,
         };
         let left = || gone("whoever asked has no account here any more");
         let (holder, scopes, credential) = match asker.credential {
-            Shown::Folder => return Err(gone("the folder's owner is another")),
+            Shown::Folder | Shown::Token(_) => return Err(gone("the folder's owner is another")),
             Shown::Session(id) => {
                 let holder = self.store.user_holder(tenant, user).await?.ok_or_else(left)?;
                 (holder, None, Credential::BrowserSession(id))
@@ -73,9 +79,9 @@ impl Engine {
                 let found = found.ok_or_else(|| gone("the key with which it was asked was revoked"))?;
                 (found.holder, Some(found.scopes), Credential::ApiKey(id))
             }
-            Shown::Token(id) => {
+            Shown::DatabaseRole => {
                 let holder = self.store.user_holder(tenant, user).await?.ok_or_else(left)?;
-                (holder, None, Credential::Token(id))
+                (holder, None, Credential::DatabaseRole)
             }
         };
         let mut permissions = holder.permissions.clone();
@@ -95,6 +101,7 @@ impl Engine {
             roles: holder.roles.into(),
             agent: asker.agent,
             credential,
+            token: None,
         })
     }
 }

@@ -114,6 +114,12 @@ impl Audit {
         origin_of(self.0.number.load(Ordering::Acquire), tenant)
     }
 
+    /// A number that another one takes the place of when a database is restored: what was given out before is void. Of
+    /// the log's own number as much as JSON holds exactly.
+    pub fn epoch(&self) -> u64 {
+        self.0.number.load(Ordering::Acquire).unsigned_abs() & ((1 << 53) - 1)
+    }
+
     /// Gives every leaf that is committed its index, now. Returns how many entries the log has.
     pub async fn sequence_now(&self, tenant: TenantId) -> Result<u64, Fault> {
         let log = self.log(tenant);

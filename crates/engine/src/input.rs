@@ -214,8 +214,8 @@ impl Engine {
         let sight = self.sight(caller).await?;
         // On a data folder without a server nobody else looks at the time.
         self.expire_questions().await?;
-        let asked_by_agent = caller.agent.map(|agent| (caller.principal, agent));
-        let filter = QuestionFilter { sight, asked_by_agent, state, run };
+        let asked_as = is_narrow(caller).then_some((caller.principal, caller.agent));
+        let filter = QuestionFilter { sight, asked_as, state, run };
         let Page { items, next_cursor } = self.store.questions(caller.tenant, &filter, cursor, limit).await?;
         Ok(Page { items: items.into_iter().map(|question| question.request).collect(), next_cursor })
     }
@@ -403,13 +403,18 @@ fn require_person(caller: &Caller) -> Result<(), Fault> {
 
 fn sees(sight: &Sight, caller: &Caller, question: &Question) -> bool {
     let Question { request, agent, run_principal, .. } = question;
-    match (caller.agent, sight) {
-        (Some(of_key), _) => request.asked_by == caller.principal && *agent == Some(of_key),
-        (None, Sight::Everything) => true,
-        (None, Sight::OwnAndManaged { viewer, agents }) => {
+    match sight {
+        _ if is_narrow(caller) => request.asked_by == caller.principal && *agent == caller.agent,
+        Sight::Everything => true,
+        Sight::OwnAndManaged { viewer, agents } => {
             request.asked_by == *viewer || run_principal == viewer || agent.is_some_and(|agent| agents.contains(&agent))
         }
     }
+}
+
+/// An agent's key, or a token: it sees what was asked in the same name, and nothing else.
+fn is_narrow(caller: &Caller) -> bool {
+    caller.agent.is_some() || caller.token.is_some()
 }
 
 /// The first answer counts: told again it is the same, another one comes too late.

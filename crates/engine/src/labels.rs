@@ -33,11 +33,16 @@ pub struct Seen {
 
 /// Which context a caller's calls join: who is answerable and the agent, else the credential's own.
 pub fn context_of(caller: &Caller) -> String {
+    if let Some(token) = &caller.token {
+        return token.context.clone();
+    }
     match (caller.agent, caller.credential) {
         (Some(agent), _) => format!("{} agent:{agent}", caller.principal),
         (None, Credential::ApiKey(key)) => format!("{} key:{key}", caller.principal),
         (None, Credential::BrowserSession(session)) => format!("{} session:{session}", caller.principal),
-        (None, Credential::Token(_) | Credential::LocalFolder) => caller.principal.to_string(),
+        (None, Credential::Token(_) | Credential::DatabaseRole | Credential::LocalFolder) => {
+            caller.principal.to_string()
+        }
     }
 }
 

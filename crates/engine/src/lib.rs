@@ -40,6 +40,7 @@ pub mod shared;
 mod submit;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod tokens;
 pub mod usage;
 
 pub use audit::Audit;

@@ -70,7 +70,7 @@ impl Engine {
         }
         caller.require(&Permission::CALLS_READ_OWN)?;
         let mut agents = Vec::new();
-        if caller.agent.is_none() {
+        if caller.agent.is_none() && caller.token.is_none() {
             let snapshot = self.registry.snapshot();
             for agent in snapshot.tenant(caller.tenant)?.agents.values() {
                 if self.registry.may_manage(caller, agent).await? {
@@ -110,7 +110,9 @@ impl Engine {
         if caller.agent.is_some() && filter.agent.is_some_and(|asked| Some(asked) != caller.agent) {
             return Ok(Page { items: Vec::new(), next_cursor: None });
         }
-        let filter = of_agent.as_ref().unwrap_or(filter);
+        let of_token = (caller.agent.is_none() && caller.token.is_some())
+            .then(|| CallFilter { without_agent: true, ..filter.clone() });
+        let filter = of_agent.as_ref().or(of_token.as_ref()).unwrap_or(filter);
         let mut page = self.store.calls(caller.tenant, &sight, filter, cursor, limit).await?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
@@ -239,7 +241,9 @@ impl Engine {
 pub(crate) fn sees(sight: &Sight, caller: &Caller, record: &CallRecord) -> bool {
     let own = record.principal == caller.principal;
     match (caller.agent, sight) {
-        (Some(agent), _) => own && record.agent == Some(agent),
+        // Whoever acts as an agent, or shows a token, sees what was done as the very same.
+        (agent, _) if agent.is_some() || caller.token.is_some() => own && record.agent == agent,
+        (Some(_), _) => false,
         (None, Sight::Everything) => true,
         (None, Sight::OwnAndManaged { agents, .. }) => own || record.agent.is_some_and(|agent| agents.contains(&agent)),
     }

@@ -8,8 +8,8 @@ use toolgate_contracts::call::{Attachment, Receipt};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, ApprovalStatus, Digest, Envelope, Fault, GrantId, Id, LeafId, LeaseId, Mode, RunId, Runner, Source, Status,
-    Timestamp, TokenId, ToolError, WorkspaceId,
+    Amount, ApprovalStatus, Digest, Envelope, Fault, GrantId, HeldToken, Id, LeafId, LeaseId, Mode, RunId, Runner,
+    Source, Status, Timestamp, ToolError, WorkspaceId,
 };
 use toolgate_ledger::Salt;
 use toolgate_policy::labels::Labels;
@@ -28,6 +28,7 @@ use crate::labels::Seen;
 use crate::notify::End;
 use crate::reserve::{Hold, no_room};
 use crate::submit::step;
+use crate::tokens::token_refused;
 use tracing::Instrument as _;
 
 /// A call with everything that its record needs.
@@ -44,7 +45,7 @@ pub(crate) struct Prepared {
     pub brings: Labels,
     pub context: String,
     pub consent: Consent,
-    pub token: Option<TokenId>,
+    pub token: Option<Arc<HeldToken>>,
     /// Events of its run that are there already, of a lone call that waited.
     pub events_before: u64,
     pub request: Option<RequestKey>,
@@ -58,8 +59,6 @@ pub(crate) struct Prepared {
     pub estimate: Option<Amount>,
     pub salt: Salt,
     pub warnings: Vec<String>,
-    /// The call counts against a token's `max_calls`, so its row comes first.
-    pub counted_by_token: bool,
     /// Which secrets it is given: `[{name, scope, version}]`.
     pub secrets: Option<String>,
 }
@@ -120,7 +119,12 @@ impl Prepared {
         let elsewhere = matches!(self.call.tool.definition.runner, Runner::External(_));
         let asked = !matches!(self.consent, Consent::NotAsked);
         self.call.mode != Mode::DryRun
-            && (!self.call.is_effect_free() || !self.holds.is_empty() || elsewhere || asked || self.counted_by_token)
+            && (!self.call.is_effect_free() || !self.holds.is_empty() || elsewhere || asked || self.is_counted())
+    }
+
+    /// Whether it counts against the `max_calls` of a token.
+    fn is_counted(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| token.is_counted())
     }
 
     fn durability(&self) -> Durability {
@@ -236,7 +240,7 @@ impl Prepared {
             approval: None,
             approved_by,
             grant,
-            token: self.token,
+            token: self.token.as_ref().map(|token| token.id),
             secrets: self.secrets.clone(),
             definition_digest: call.tool.definition_digest,
             policy_revision: self.decision.revision,
@@ -295,6 +299,13 @@ impl Engine {
         let mut change = Change::new(tenant).durability(prepared.durability());
         for (index, hold) in prepared.holds.iter().enumerate() {
             change.reserve(&hold.held, hold.limit, no_room(index));
+        }
+        // What changes something asks for every use whether the token is still good; what is counted, counts.
+        if let Some(token) = &prepared.token
+            && (!prepared.call.is_effect_free() || prepared.is_counted())
+        {
+            let chain: Vec<_> = token.chain.iter().map(|token| token.id).collect();
+            change.use_tokens(&chain, token_refused());
         }
         if !prepared.call.is_effect_free() && prepared.call.mode != Mode::DryRun {
             let id: LeafId = Id::new(&self.clock, &self.rng);

@@ -24,6 +24,7 @@ impl Engine {
             }
             filter.agent = Some(own);
         }
+        filter.without_agent = caller.agent.is_none() && caller.token.is_some();
         let wanted: Vec<Option<Status>> =
             if statuses.is_empty() { vec![None] } else { statuses.iter().copied().map(Some).collect() };
         let mut ids = Vec::new();

@@ -150,6 +150,9 @@ impl Question<'_> {
         for run in above {
             hold(format!("run:{}", run.id), run.limits.max_budget, "the budget of a run above".to_owned());
         }
+        for token in self.caller.token.iter().flat_map(|token| &token.chain) {
+            hold(format!("token:{}", token.id), token.budget, format!("the budget of token {}", token.id));
+        }
         for profile in self.profiles(tool) {
             let name = &profile.name;
             if let Some(max) = profile.max_cost_per_call.filter(|max| cost > *max) {

@@ -158,9 +158,13 @@ impl Engine {
     pub async fn own_run(&self, caller: &Caller, id: RunId) -> Result<Run, Fault> {
         let unknown = || Fault::not_found("run", id).at("/run_id");
         let run = self.store.run(caller.tenant, id).await?.ok_or_else(unknown)?;
-        if run.principal == caller.principal
-            && caller.agent.is_none_or(|agent| run.agent_id.is_none_or(|of| of == agent))
-        {
+        let same_agent = match (caller.agent, run.agent_id) {
+            (Some(agent), Some(of_run)) => agent == of_run,
+            // Who shows a token made for no agent does not become one by naming its run.
+            (None, Some(_)) => caller.token.is_none(),
+            (_, None) => true,
+        };
+        if run.principal == caller.principal && same_agent {
             return Ok(run);
         }
         let snapshot = self.registry.snapshot();
@@ -177,7 +181,10 @@ impl Engine {
         let run = self.store.run(caller.tenant, id).await?;
         Ok(run.filter(|run| match (&sight, caller.agent) {
             // Of its owner's runs without an agent it may open runs under them, and read none.
-            (_, Some(agent)) => run.principal == caller.principal && run.agent_id == Some(agent),
+            (_, agent) if agent.is_some() || caller.token.is_some() => {
+                run.principal == caller.principal && run.agent_id == agent
+            }
+            (_, Some(_)) => false,
             (Sight::Everything, None) => true,
             (Sight::OwnAndManaged { agents, .. }, None) => {
                 run.principal == caller.principal || run.agent_id.is_some_and(|agent| agents.contains(&agent))
@@ -194,8 +201,8 @@ impl Engine {
     ) -> Result<Page<Run>, Fault> {
         let sight = self.sight(caller).await?;
         let mut page = self.store.runs(caller.tenant, &sight, state, cursor, limit).await?;
-        if let Some(agent) = caller.agent {
-            page.items.retain(|run| run.agent_id == Some(agent));
+        if caller.agent.is_some() || caller.token.is_some() {
+            page.items.retain(|run| run.agent_id == caller.agent);
         }
         Ok(page)
     }

@@ -176,6 +176,11 @@ impl Constraints {
         Self(all)
     }
 
+    /// The tools that are named in them, as written.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|constraint| constraint.tool.as_ref().map(|(name, _)| name.as_str()))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -341,7 +346,7 @@ mod tests {
             (json!({"pointer": "/a", "path_under": "/a/../b"}), "folder"),
             (json!({"pointer": "/a", "url_host": ["a b"]}), "no host"),
         ] {
-            let fault = Constraints::parse(&[written.clone()]).unwrap_err();
+            let fault = Constraints::parse(std::slice::from_ref(&written)).unwrap_err();
             assert!(fault.told().contains(expected), "{written}: {}", fault.told());
             assert!(fault.pointer().unwrap().starts_with("/constraints/0"));
         }

@@ -7,19 +7,19 @@
 pub mod dpop;
 mod jose;
 mod mint;
-mod scope;
 
-use ed25519_dalek::{SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use toolgate_contracts::token::ChainedToken;
 use toolgate_contracts::{
-    AgentId, Amount, ErrorCode, Fault, FaultKind, FoldedName, Principal, RunId, TenantId, Timestamp, TokenId,
-    ToolError, json as strict,
+    AgentId, Amount, ErrorCode, Fault, FaultKind, FoldedName, HeldToken, Principal, RunId, TenantId, Timestamp,
+    TokenId, ToolError, json as strict,
 };
 
+pub use ed25519_dalek::{SigningKey, VerifyingKey};
 pub use jose::thumbprint;
 pub use mint::{MintRequest, Root, mint, narrow};
-pub use scope::{Scope, ScopeError};
+pub use toolgate_contracts::token::{DEPTH_MAX, Scope, ScopeError};
 
 use crate::constraint::Constraints;
 use crate::labels::Labels;
@@ -34,8 +34,6 @@ const ALGORITHMS: [&str; 2] = [ALGORITHM, "Ed25519"];
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 pub const LIFETIME_S_DEFAULT: u32 = 5 * 60;
 pub const LIFETIME_S_MAX: u32 = 15 * 60;
-/// Of narrowing: a token that nobody narrowed has depth 0.
-pub const DEPTH_MAX: u32 = 8;
 pub const SCOPES_MAX: usize = 64;
 
 /// What a token says. Times are whole seconds since 1970.
@@ -199,14 +197,7 @@ struct Header {
 /// the key it is bound to, [`dpop::possession`] checks.
 pub fn verify(text: &str, keys: &Keys, expected: &Expected<'_>) -> Result<Claims, TokenError> {
     let parts = jose::split(text, TOKEN_BYTES_MAX).map_err(TokenError::Unreadable)?;
-    // Whatever else a header may say (`jwk`, `jku`, `x5u`, `crit`) asks us to believe somebody else's key or rules.
-    let header: Header = strict::decode(parts.header.clone()).map_err(|_| TokenError::Header)?;
-    if !ALGORITHMS.contains(&header.alg.as_str()) {
-        return Err(TokenError::Algorithm);
-    }
-    if header.typ != TYPE {
-        return Err(TokenError::Type);
-    }
+    let header = header_of(&parts)?;
     let key = keys.get(&header.kid).ok_or(TokenError::Key)?;
     if !parts.is_signed_by_ed25519(key) {
         return Err(TokenError::Signature);
@@ -231,6 +222,18 @@ pub fn verify(text: &str, keys: &Keys, expected: &Expected<'_>) -> Result<Claims
     Ok(claims)
 }
 
+fn header_of(parts: &jose::Parts<'_>) -> Result<Header, TokenError> {
+    // Whatever else a header may say (`jwk`, `jku`, `x5u`, `crit`) asks us to believe somebody else's key or rules.
+    let header: Header = strict::decode(parts.header.clone()).map_err(|_| TokenError::Header)?;
+    if !ALGORITHMS.contains(&header.alg.as_str()) {
+        return Err(TokenError::Algorithm);
+    }
+    if header.typ != TYPE {
+        return Err(TokenError::Type);
+    }
+    Ok(header)
+}
+
 fn read_claims(payload: &[u8]) -> Result<Claims, TokenError> {
     let refused = |why: &str| TokenError::Claims(why.to_owned());
     let value = strict::read(payload, TOKEN_BYTES_MAX).map_err(|error| refused(&error.to_string()))?;
@@ -252,23 +255,50 @@ fn read_claims(payload: &[u8]) -> Result<Claims, TokenError> {
     wrong.map_or(Ok(claims), |why| Err(refused(why)))
 }
 
+/// The key that a token says it was signed with, to be looked for. Nothing else in it is believed yet.
+pub fn key_id(text: &str) -> Result<String, TokenError> {
+    let parts = jose::split(text, TOKEN_BYTES_MAX).map_err(TokenError::Unreadable)?;
+    header_of(&parts).map(|header| header.kid)
+}
+
+/// Whether the token allows these arguments, which have their defaults. Scope decides before, on whether the tool is
+/// there at all.
+pub fn check_arguments(token: &HeldToken, names: &[&FoldedName], input: &Value) -> Result<(), ToolError> {
+    if token.constraints.is_empty() {
+        return Ok(());
+    }
+    // What cannot be read denies.
+    let constraints = Constraints::parse(&token.constraints).map_err(|fault| fault.told().to_owned());
+    constraints.and_then(|constraints| constraints.check(names, input)).map_err(|why| {
+        ToolError::because(ErrorCode::PolicyDenied, "constraint", why)
+            .with("token", token.id.to_string())
+            .with("remedy", "keep to what the token allows, or ask for another one")
+    })
+}
+
 impl Claims {
-    /// Whether any scope names the tool: what a list shows.
-    pub fn covers(&self, names: &[&FoldedName], version: &semver::Version) -> bool {
-        self.scope.iter().any(|scope| scope.covers(names, version))
+    /// As every check reads it: with those above it, itself first, and the label context of whoever minted the first.
+    pub fn held(&self, chain: Vec<ChainedToken>, context: String) -> HeldToken {
+        let constraints = match serde_json::to_value(&self.constraints) {
+            Ok(Value::Array(constraints)) => constraints,
+            // Unreadable, so that it denies.
+            _ => vec![Value::Null],
+        };
+        HeldToken {
+            id: self.jti,
+            scope: self.scope.clone(),
+            constraints,
+            labels_max: self.labels_max.map(Labels::to_vec),
+            run: self.run,
+            expires_at: self.expires_at(),
+            context,
+            chain,
+        }
     }
 
-    /// Whether the token allows this call, apart from time, labels and counters. `input` has its defaults.
-    pub fn check(&self, names: &[&FoldedName], version: &semver::Version, input: &Value) -> Result<(), ToolError> {
-        if !self.covers(names, version) {
-            let message = "the token's `scope` does not name this tool in this version";
-            return Err(ToolError::because(ErrorCode::PolicyDenied, "scope", message)
-                .with("remedy", "ask for a token with this tool in its scope"));
-        }
-        self.constraints.check(names, input).map_err(|why| {
-            ToolError::because(ErrorCode::PolicyDenied, "constraint", why)
-                .with("remedy", "keep to what the token allows, or ask for another one")
-        })
+    /// What is counted of this one.
+    pub fn chained(&self) -> ChainedToken {
+        ChainedToken { id: self.jti, budget: self.budget, max_calls: self.max_calls }
     }
 
     pub fn expires_at(&self) -> Timestamp {

@@ -568,6 +568,8 @@ CREATE TABLE tokens (
     agent_id {uuid},
     -- The key that minted the root; with it goes the token.
     key_id {uuid},
+    -- The label context of whoever minted the root: minting washes nothing off.
+    context TEXT NOT NULL,
     claims TEXT NOT NULL,
     calls_max {int},
     calls_used {int} NOT NULL DEFAULT 0,
@@ -580,6 +582,8 @@ CREATE TABLE tokens (
 ) {strict};
 CREATE INDEX tokens_parent ON tokens (tenant_id, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX tokens_agent ON tokens (tenant_id, agent_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX tokens_key ON tokens (tenant_id, key_id) WHERE key_id IS NOT NULL;
+CREATE INDEX tokens_principal ON tokens (tenant_id, principal, id);
 CREATE INDEX tokens_expiry ON tokens (expires_at);
 
 -- Proofs of possession that were shown: each counts once.
@@ -589,6 +593,7 @@ CREATE TABLE token_proofs (
     expires_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, proof)
 ) {strict};
+CREATE INDEX token_proofs_expiry ON token_proofs (expires_at);
 
 -- The tenant's Cedar policies, each revision whole and for ever.
 CREATE TABLE policies (
@@ -687,6 +692,9 @@ CREATE TABLE webhooks (
     rotated_at {int},
     state TEXT NOT NULL DEFAULT 'active' CONSTRAINT webhooks_state CHECK (state IN ('active', 'paused')),
     paused_because TEXT,
+    -- Attempts since something last arrived; and while nobody answers there, when it is tried next.
+    failures {int} NOT NULL DEFAULT 0,
+    next_at {int} NOT NULL DEFAULT 0,
     created_by TEXT NOT NULL,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id)

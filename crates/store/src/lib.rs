@@ -33,9 +33,11 @@ mod scope;
 pub mod secrets;
 pub mod server_keys;
 mod sql;
+pub mod sql_requests;
 mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod tokens;
 mod url;
 pub mod usage;
 mod value;

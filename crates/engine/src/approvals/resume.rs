@@ -199,6 +199,10 @@ impl Engine {
             Err(fault) if fault.kind() == FaultKind::Forbidden => {
                 return Ok(Err(denied("permission", fault.told().to_owned())));
             }
+            // A token that was revoked, or whose key was.
+            Err(fault) if fault.kind() == FaultKind::Unauthenticated => {
+                return Ok(Err(ToolError::because(ErrorCode::AuthRequired, "token_revoked", fault.told())));
+            }
             Err(fault) => return Err(fault),
         };
         if !caller.may(&toolgate_contracts::Permission::CALLS_CREATE) {
@@ -385,8 +389,7 @@ impl Engine {
             brings,
             context: crate::labels::context_of(caller),
             consent: Consent::Granted { grant: grant.id, digest: grant.binding_digest },
-            token: record.token,
-            counted_by_token: false,
+            token: caller.token.clone(),
             secrets: kept_secrets,
             events_before: match record.in_run {
                 true => 0,

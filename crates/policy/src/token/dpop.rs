@@ -63,6 +63,9 @@ pub enum ProofError {
     Token,
     #[error("it was made with another key than the token is bound to")]
     Key,
+    /// Found by whoever remembers proofs.
+    #[error("it was shown before, and each counts once")]
+    Replayed,
 }
 
 impl ProofError {

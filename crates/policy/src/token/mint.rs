@@ -29,7 +29,7 @@ pub struct MintRequest {
     pub labels_max: Option<Labels>,
     /// At most 900. A child ends with its parent at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lifetime_s: Option<u32>,
+    pub expires_s: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run: Option<RunId>,
@@ -53,10 +53,10 @@ pub struct Root {
 
 /// The claims of a token that has no parent. Rights are not looked at: a call needs them all the same.
 pub fn mint(request: &MintRequest, root: &Root, jti: TokenId, now: Timestamp) -> Result<Claims, Fault> {
-    let MintRequest { scope, constraints, budget, max_calls, labels_max, lifetime_s, run, jkt } = request;
+    let MintRequest { scope, constraints, budget, max_calls, labels_max, expires_s, run, jkt } = request;
     let Root { issuer, audience, principal, agent, tenant, epoch, not_after } = root;
     let iat = seconds(now);
-    let exp = iat + u64::from(lifetime(*lifetime_s)?);
+    let exp = iat + u64::from(lifetime(*expires_s)?);
     let exp = not_after.map_or(exp, |end| exp.min(seconds(end)));
     bounded(Claims {
         iss: issuer.clone(),
@@ -83,7 +83,7 @@ pub fn mint(request: &MintRequest, root: &Root, jti: TokenId, now: Timestamp) ->
 
 /// The claims of a child. Its budget is still to be reserved from the parent's, and its calls count against both.
 pub fn narrow(parent: &Claims, request: &MintRequest, jti: TokenId, now: Timestamp) -> Result<Claims, Fault> {
-    let MintRequest { scope, constraints, budget, max_calls, labels_max, lifetime_s, run, jkt } = request;
+    let MintRequest { scope, constraints, budget, max_calls, labels_max, expires_s, run, jkt } = request;
     if parent.depth >= DEPTH_MAX {
         let told = format!("the token was narrowed {DEPTH_MAX} times already, which is the limit");
         return Err(Fault::new(FaultKind::Forbidden, told, "narrow one of the tokens before it"));
@@ -97,7 +97,7 @@ pub fn narrow(parent: &Claims, request: &MintRequest, jti: TokenId, now: Timesta
         return Err(wider("run", "the token belongs to another run"));
     }
     let iat = seconds(now).max(parent.nbf);
-    let exp = (iat + u64::from(lifetime(*lifetime_s)?)).min(parent.exp);
+    let exp = (iat + u64::from(lifetime(*expires_s)?)).min(parent.exp);
     let labels_max = match (parent.labels_max, *labels_max) {
         (Some(of_parent), Some(asked)) => Some(of_parent.meet(asked)),
         (of_parent, asked) => of_parent.or(asked),
@@ -124,8 +124,8 @@ fn lifetime(asked: Option<u32>) -> Result<u32, Fault> {
     match asked.unwrap_or(LIFETIME_S_DEFAULT) {
         seconds @ 1..=LIFETIME_S_MAX => Ok(seconds),
         seconds => {
-            let told = format!("`lifetime_s` is {seconds}; a token lives 1 to {LIFETIME_S_MAX} seconds");
-            Err(Fault::invalid(told, "ask for a shorter one, and again when it has ended").at("/lifetime_s"))
+            let told = format!("`expires_s` is {seconds}; a token lives 1 to {LIFETIME_S_MAX} seconds");
+            Err(Fault::invalid(told, "ask for a shorter one, and again when it has ended").at("/expires_s"))
         }
     }
 }

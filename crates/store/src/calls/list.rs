@@ -84,6 +84,9 @@ pub struct CallFilter {
     pub metadata: Option<(String, String)>,
     /// Only those that wait for a decision.
     pub pending_approval: bool,
+    /// Only those that nobody made as an agent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_agent: bool,
 }
 
 impl CallFilter {
@@ -92,7 +95,19 @@ impl CallFilter {
     /// SQLite uses a partial index only where its condition is repeated. PostgreSQL proves that it follows, and would
     /// count the repetition as a second filter and expect next to no rows.
     fn condition(&self, kind: Kind, parameters: &mut Vec<Value>) -> String {
-        let Self { status, tool, agent, root_run, run, source, since, until, metadata, pending_approval } = self;
+        let Self {
+            status,
+            tool,
+            agent,
+            root_run,
+            run,
+            source,
+            since,
+            until,
+            metadata,
+            pending_approval,
+            without_agent,
+        } = self;
         let mut condition = String::new();
         let mut bind = |column: &str, value: Value| {
             parameters.push(value);
@@ -141,6 +156,9 @@ impl CallFilter {
                 let _ = write!(condition, " AND c.status = '{}'{repeated}", other.as_str());
             }
             None => {}
+        }
+        if *without_agent {
+            condition.push_str(" AND c.agent_id IS NULL");
         }
         if *pending_approval {
             condition.push_str(" AND c.approval_status = 'pending'");
