@@ -24,6 +24,11 @@ pub struct Webhook {
     /// Of a paused one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_because: Option<String>,
+    /// Attempts that failed since something last arrived.
+    pub failures: u32,
+    /// While nobody answers there: when it is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<Timestamp>,
     /// When it last got another secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotated_at: Option<Timestamp>,
@@ -86,7 +91,7 @@ pub struct Addressee {
 
 impl Change {
     pub fn insert_webhook(&mut self, webhook: &Webhook, secrets: &SealedSecrets) -> &mut Self {
-        let Webhook { id, url, types, state: _, paused_because: _, rotated_at: _, created_by, created_at } = webhook;
+        let Webhook { id, url, types, created_by, created_at, .. } = webhook;
         self.then(
             "INSERT INTO webhooks (tenant_id, id, url, types, key_id, sealed, created_by, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
             [
@@ -148,7 +153,7 @@ impl Change {
     /// What was held goes out, and what was given up is tried anew.
     pub fn resume_webhook(&mut self, id: WebhookId, now: Timestamp) -> &mut Self {
         self.then(
-            "UPDATE webhooks SET state = 'active', paused_because = NULL WHERE tenant_id = $1 AND id = $2",
+            "UPDATE webhooks SET state = 'active', paused_because = NULL, failures = 0, next_at = 0 WHERE tenant_id = $1 AND id = $2",
             [id.into()],
         );
         self.then(
@@ -194,6 +199,22 @@ impl Change {
         )
     }
 
+    /// Something arrived, so somebody answers there.
+    pub fn webhook_answers(&mut self, id: WebhookId) -> &mut Self {
+        self.then(
+            "UPDATE webhooks SET failures = 0, next_at = 0 WHERE tenant_id = $1 AND id = $2 AND failures > 0",
+            [id.into()],
+        )
+    }
+
+    /// Something did not arrive; `next_at` where nothing else would.
+    pub fn webhook_fails(&mut self, id: WebhookId, next_at: Option<Timestamp>) -> &mut Self {
+        self.then(
+            "UPDATE webhooks SET failures = failures + 1, next_at = COALESCE($3, next_at) WHERE tenant_id = $1 AND id = $2",
+            [id.into(), next_at.into()],
+        )
+    }
+
     /// Whoever does not answer is not asked for each of its deliveries.
     pub fn delay_deliveries(&mut self, webhook: WebhookId, until: Timestamp) -> &mut Self {
         self.then(
@@ -211,9 +232,10 @@ impl Change {
     }
 }
 
-const WEBHOOKS: &str = "SELECT id, url, types, state, paused_because, rotated_at, created_by, created_at FROM webhooks WHERE tenant_id = $1";
+const WEBHOOKS: &str = "SELECT id, url, types, state, paused_because, rotated_at, created_by, created_at, failures, next_at FROM webhooks WHERE tenant_id = $1";
 
 fn webhook(row: &Row) -> Result<Webhook, Error> {
+    let next_at: Timestamp = row.get(9)?;
     Ok(Webhook {
         id: row.get(0)?,
         url: row.get(1)?,
@@ -223,6 +245,8 @@ fn webhook(row: &Row) -> Result<Webhook, Error> {
         rotated_at: row.get(5)?,
         created_by: row.get(6)?,
         created_at: row.get(7)?,
+        failures: row.get(8)?,
+        next_at: Some(next_at).filter(|at| at.millis() > 0),
     })
 }
 

@@ -16,6 +16,8 @@ async fn webhook(product: &Product) -> WebhookId {
         types: vec![NoticeType::CallFailed],
         state: WebhookState::Active,
         paused_because: None,
+        failures: 0,
+        next_at: None,
         rotated_at: None,
         created_by: "user:x".into(),
         created_at: product.clock.now(),
