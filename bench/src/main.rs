@@ -4,6 +4,7 @@
 mod commits;
 mod lists;
 mod path;
+mod policy;
 mod registry;
 mod report;
 mod search;
@@ -12,7 +13,7 @@ use report::Report;
 
 pub type Failure = Box<dyn std::error::Error>;
 
-const NAMES: [&str; 5] = ["search", "registry", "commits", "lists", "path"];
+const NAMES: [&str; 6] = ["search", "registry", "commits", "lists", "policy", "path"];
 
 /// A server allocates on every thread at once, which the system's allocator is slow at.
 #[global_allocator]
@@ -39,6 +40,7 @@ fn main() -> Result<(), Failure> {
             "registry" => runtime.block_on(registry::run(&mut report))?,
             "commits" => runtime.block_on(commits::run(&mut report))?,
             "lists" => runtime.block_on(lists::run(&mut report))?,
+            "policy" => policy::run(&mut report)?,
             _ => path::run(&mut report)?,
         }
         report.finish()?;
