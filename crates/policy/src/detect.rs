@@ -89,7 +89,11 @@ fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Fault> {
     let config = match config {
         Value::Null => json!({}),
         Value::Object(_) => config.clone(),
-        _ => return Err(Fault::invalid("`config` is not an object", "write an object, or leave it out").at("/detector/config")),
+        _ => {
+            return Err(
+                Fault::invalid("`config` is not an object", "write an object, or leave it out").at("/detector/config")
+            );
+        }
     };
     strict::decode(config).map_err(|error| {
         Fault::invalid(error.message, "keep to what the detector knows, or leave `config` out")

@@ -72,8 +72,8 @@ impl Kind {
                 r"<!--[^>]*\b(?:ai|assistant|llm|agent|chatbot|language model)s?\b[^>]*\b(?:must|should|ignore|instructions?|execute|send|call)\b",
             ],
             Self::ToolMarkup => &[
-                r#"</?(?:antml:)?(?:function_calls|tool_calls?|tool_use|tool_code|function_results)>"#,
-                r#"<(?:antml:)?invoke name="#,
+                r"</?(?:antml:)?(?:function_calls|tool_calls?|tool_use|tool_code|function_results)>",
+                r"<(?:antml:)?invoke name=",
                 r"<function=[a-z_]",
                 r"<\|(?:python_tag|tool_calls?_section_begin|tool_call_begin|tool_call|plugin|action_start)\|>",
                 r"<｜tool▁calls?▁begin｜>",
@@ -151,9 +151,9 @@ fn plain(text: &str) -> String {
             | '\u{fe00}'..='\u{fe0f}' => {}
             '\u{2019}' => plain.push('\''),
             // Tags that spell ASCII, as a model reads them.
-            '\u{e0020}'..='\u{e007e}' => plain.extend(char::from_u32(
-                (character as u32 - 0xe0000) | 0x20 * u32::from(matches!(character, '\u{e0041}'..='\u{e005a}')),
-            )),
+            '\u{e0020}'..='\u{e007e}' => {
+                plain.extend(char::from_u32(character as u32 - 0xe0000).map(|c| c.to_ascii_lowercase()));
+            }
             _ if character.is_whitespace() || character.is_control() => {
                 if !plain.ends_with(' ') {
                     plain.push(' ');

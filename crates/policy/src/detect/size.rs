@@ -70,7 +70,9 @@ impl Counts {
             Value::Array(items) => {
                 self.items += items.len() as u64;
                 self.bytes += wrapped(items.len());
-                items.iter().for_each(|item| self.add(item, depth + 1));
+                for item in items {
+                    self.add(item, depth + 1);
+                }
             }
             Value::Object(members) => {
                 self.items += members.len() as u64;

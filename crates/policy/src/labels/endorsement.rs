@@ -23,14 +23,10 @@ impl Reader<'_> {
             return false;
         }
         // Keywords are a conjunction: one that leaves no room is enough.
-        self.lists_values(keywords)
+        lists_values(keywords)
             || self.is_closed_by_type(keywords, depth)
             || self.is_closed_by_parts(keywords, depth)
             || self.is_closed_by_reference(keywords, depth)
-    }
-
-    fn lists_values(&self, keywords: &Map<String, Value>) -> bool {
-        keywords.contains_key("const") || keywords.get("enum").is_some_and(Value::is_array)
     }
 
     fn is_closed_by_type(&self, keywords: &Map<String, Value>, depth: usize) -> bool {
@@ -53,15 +49,13 @@ impl Reader<'_> {
             Some(_) => false,
             None => true,
         };
-        let rest = keywords.get("items").or_else(|| keywords.get("unevaluatedItems"));
-        first && rest.is_some_and(|items| self.is_closed(items, depth + 1))
+        first && keywords.get("items").is_some_and(|items| self.is_closed(items, depth + 1))
     }
 
     /// A name that the schema does not list would be free text itself.
     fn has_closed_members(&self, keywords: &Map<String, Value>, depth: usize) -> bool {
-        let no_others = ["additionalProperties", "unevaluatedProperties"]
-            .iter()
-            .any(|keyword| keywords.get(*keyword) == Some(&Value::Bool(false)));
+        // Not `unevaluatedProperties`: what an `allOf` beside it names counts as evaluated. So with items above.
+        let no_others = keywords.get("additionalProperties") == Some(&Value::Bool(false));
         let listed = match keywords.get("properties") {
             Some(Value::Object(members)) => members.values().all(|member| self.is_closed(member, depth + 1)),
             Some(_) => false,
@@ -82,4 +76,8 @@ impl Reader<'_> {
         let target = keywords.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
         target.and_then(|pointer| self.root.pointer(pointer)).is_some_and(|schema| self.is_closed(schema, depth + 1))
     }
+}
+
+fn lists_values(keywords: &Map<String, Value>) -> bool {
+    keywords.contains_key("const") || keywords.get("enum").is_some_and(Value::is_array)
 }

@@ -48,8 +48,11 @@ pub fn along_edge(definition: &Definition, authority: Authority, inputs: Labels,
 
 fn by_runner(definition: &Definition) -> Labels {
     match &definition.runner {
-        Runner::Mcp(_) | Runner::Http(_) | Runner::Openapi(_) | Runner::External(_) => Labels::UNTRUSTED,
-        Runner::Prompt(Prompt { mode: PromptMode::Agent, .. }) => Labels::UNTRUSTED,
+        Runner::Mcp(_)
+        | Runner::Http(_)
+        | Runner::Openapi(_)
+        | Runner::External(_)
+        | Runner::Prompt(Prompt { mode: PromptMode::Agent, .. }) => Labels::UNTRUSTED,
         Runner::Python(Python { hosts, .. }) | Runner::Wasm(Wasm { hosts, .. }) if !hosts.is_empty() => {
             Labels::UNTRUSTED
         }

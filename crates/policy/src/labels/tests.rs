@@ -179,7 +179,7 @@ fn a_tool_and_a_token_take_at_most_what_they_say() {
         match (found, refused) {
             (Ok(()), None) => {}
             (Err((reason, message)), Some(member)) => {
-                assert!(reason == "label" && message.contains(member), "{message}")
+                assert!(reason == "label" && message.contains(member), "{message}");
             }
             (found, refused) => panic!("{found:?} {refused:?}"),
         }
@@ -215,6 +215,8 @@ fn only_values_that_a_schema_lists_are_endorsed() {
         json!({"anyOf": [{"type": "number"}, {"type": "string"}]}),
         json!({"anyOf": []}),
         json!({"$ref": "#"}),
+        json!({"type": "object", "unevaluatedProperties": false, "allOf": [{"properties": {"s": {"type": "string"}}}]}),
+        json!({"type": "array", "unevaluatedItems": false, "allOf": [{"items": {"type": "string"}}]}),
         json!({"$ref": "https://evil.test/schema"}),
         json!({"not": {"type": "number"}}),
     ] {
