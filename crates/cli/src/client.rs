@@ -70,6 +70,16 @@ impl Client {
         }
     }
 
+    /// What stands beside the API, at an address that is the same everywhere.
+    pub async fn well_known(&self, name: &str) -> Result<Value, Failure> {
+        let target = format!("/.well-known/{name}");
+        let (status, bytes) = match self {
+            Self::Remote(remote) => remote.send(Method::GET, &target, None).await?,
+            Self::Local(local) => local.send(Method::GET, &target, None).await?,
+        };
+        answer(status, &bytes)
+    }
+
     /// An answer that is a file.
     pub async fn bytes(&self, path: &[&str]) -> Result<Vec<u8>, Failure> {
         let (status, bytes) = self.exchange(Method::GET, path, &[], None).await?;

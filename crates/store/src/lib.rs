@@ -26,6 +26,7 @@ pub mod notes;
 pub mod notices;
 pub mod openings;
 pub mod people;
+pub mod policies;
 pub mod retention;
 mod row;
 pub mod runs;

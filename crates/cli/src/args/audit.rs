@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::Limit;
 
@@ -23,14 +23,12 @@ pub enum AuditCommand {
         after_help = "Keep it where the server's owner cannot change it: `toolgate audit verify --checkpoint FILE` then shows\nwhether anything that it covers was changed or removed."
     )]
     Checkpoint,
-    /// Write the log into a folder, to be verified without the server; what is there is continued
-    Export {
-        #[arg(long, value_name = "DIR")]
-        to: PathBuf,
-        /// With what calls were given and gave, where it was not erased
-        #[arg(long)]
-        payloads: bool,
-    },
+    Export(Export),
+    /// Print the keys that sign audit events, for whoever checks them elsewhere
+    #[command(
+        after_help = "Whoever has a key can make events as well as check them: the log is the proof, not they.\nA new key: `toolgate server-key rotate audit_event`.\n\nExample:\n  toolgate audit event-key > event-keys.json"
+    )]
+    EventKey,
     /// Prove that an entry is in the log
     #[command(
         after_help = "The proof is a c2sp.org/tlog-proof text. With --to it is written beside its entry into a file that\n`toolgate audit verify FILE` checks without the server."
@@ -50,6 +48,36 @@ pub enum AuditCommand {
     /// restored database begins a new log, under a new name, with the entries that it has; an entry says so. `toolgate
     /// db restore` does this by itself.
     AcceptRestore,
+}
+
+/// Write the log into a folder, to be verified without the server; what is there is continued
+///
+/// With `--format tool-layer` every call is printed as an audit event of the invocation protocol instead, one on a line,
+/// newest first, signed for whoever holds the tenant's event key.
+#[derive(Args)]
+pub struct Export {
+    /// The folder, or with --format tool-layer a file instead of standard output
+    #[arg(long, value_name = "PATH", required_if_eq("format", "log"))]
+    pub to: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = ExportFormat::Log)]
+    pub format: ExportFormat,
+    /// With what calls were given and gave, where it was not erased
+    #[arg(long)]
+    pub payloads: bool,
+    /// Only calls not before this time or day, with --format tool-layer
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only calls before this time or day, with --format tool-layer
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Entries, heads and keys
+    Log,
+    /// Audit events of the invocation protocol
+    ToolLayer,
 }
 
 #[derive(Args)]
@@ -80,8 +108,14 @@ pub struct Entries {
 #[derive(Args)]
 pub struct Verify {
     /// A folder made by `audit export` or `audit follow`, or a file made by `audit prove --to`
-    #[arg(required_unless_present = "live")]
+    #[arg(required_unless_present_any = ["live", "event"])]
     pub path: Option<PathBuf>,
+    /// Audit events of the invocation protocol instead, as `audit export --format tool-layer` prints them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "live"])]
+    pub event: Option<PathBuf>,
+    /// What `audit event-key` printed; without it the server is asked
+    #[arg(long, value_name = "FILE", requires = "event")]
+    pub event_key: Option<PathBuf>,
     /// Read the log itself, from the data folder or the server
     #[arg(long, conflicts_with = "path")]
     pub live: bool,

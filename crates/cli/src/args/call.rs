@@ -142,7 +142,7 @@ pub struct ListCalls {
 /// Seed 000's words for the list of calls.
 #[derive(Args)]
 pub struct Invocations {
-    #[arg(long, value_parser = one_of(Status::ALL, Status::as_str))]
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(["pending", "approved", "rejected", "running", "completed", "failed"]))]
     pub status: Option<String>,
     /// Of this agent (name or id)
     #[arg(long, value_name = "NAME")]

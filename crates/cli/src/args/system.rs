@@ -44,11 +44,40 @@ pub enum DbCommand {
         /// A file that does not exist yet
         file: PathBuf,
     },
+    /// List the roles of the database that stand for somebody
+    Roles,
+    /// Let a role of the database call the functions there as a user of this tenant
+    #[command(
+        after_help = "The functions are those of the schema `agents`; see docs/seeds/tool-invocations.md.\n\nExample:\n  toolgate db map-role billing_worker billing"
+    )]
+    MapRole {
+        /// A login role of PostgreSQL
+        role: String,
+        /// The user that it stands for
+        user: String,
+    },
+    /// Take that back
+    UnmapRole { role: String },
     /// Replace the database by a backup; the replaced one is kept beside it
     Restore {
         /// A file made by `toolgate db backup`
         file: PathBuf,
     },
+}
+
+/// Check the signature of an answer of `POST /invoke`
+///
+/// With the keys of the server, or with a file of them, without it.
+#[derive(Args)]
+#[command(
+    after_help = "Exit status:\n  0   the answer is signed by one of the keys\n  1   it is not\n\nExample:\n  toolgate verify-response answer.json --keys jwks.json"
+)]
+pub struct VerifyResponse {
+    /// The answer as it came
+    pub file: PathBuf,
+    /// The server's `/.well-known/jwks.json`, kept in a file
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]

@@ -109,7 +109,7 @@ pub enum ToolCommand {
         /// NAME or NAME@VERSION
         name: String,
     },
-    /// List calls, newest first; the same as `toolgate calls list`
+    /// List calls, newest first, in the columns of `tool_invocations_v`
     Invocations(Invocations),
     /// List the versions of a tool, newest first
     Versions {

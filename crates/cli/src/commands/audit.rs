@@ -1,5 +1,6 @@
 //! `toolgate audit …`: reading the log, and checking it on this side without believing the server.
 
+mod events;
 mod export;
 mod folder;
 mod follow;
@@ -15,7 +16,7 @@ use toolgate_ledger::{Checkpoint, Note};
 use toolgate_server::{App, Running};
 
 use super::list;
-use crate::args::{AuditCommand, Entries};
+use crate::args::{AuditCommand, Entries, ExportFormat, Verify};
 use crate::client::Client;
 use crate::code::code_tools;
 use crate::connect::{Session, Taken};
@@ -26,6 +27,10 @@ use crate::output::{Detail, Output, Paint, Table, items_of, text_of, time_of};
 /// What needs no server, or must not go through one.
 pub async fn without_client(command: &AuditCommand, session: &Session) -> Option<Done> {
     match command {
+        AuditCommand::Verify(Verify { event: Some(file), event_key: Some(keys), .. }) => {
+            Some(events::verify_offline(file, keys, session))
+        }
+        AuditCommand::Verify(Verify { event: Some(_), .. }) => None,
         AuditCommand::Verify(verify) if !verify.live => Some(verify::offline(verify, session)),
         AuditCommand::AcceptRestore => Some(accept_restore(session).await),
         _ => None,
@@ -41,8 +46,13 @@ pub async fn run(command: AuditCommand, client: &Client, session: &Session) -> D
         }
         AuditCommand::Show { entry } => show(&proof_of(client, &entry).await?, output),
         AuditCommand::Checkpoint => checkpoint(client, output).await,
-        AuditCommand::Export { to, payloads } => export::run(&to, payloads, client, output).await,
+        AuditCommand::Export(wanted) => match (wanted.format, &wanted.to) {
+            (ExportFormat::Log, Some(to)) => export::run(to, wanted.payloads, client, output).await,
+            (ExportFormat::ToolLayer | ExportFormat::Log, _) => events::export(&wanted, client, output).await,
+        },
+        AuditCommand::EventKey => events::keys(client, output).await,
         AuditCommand::Prove { call, to } => prove(&call, to.as_deref(), client, output).await,
+        AuditCommand::Verify(Verify { event: Some(file), .. }) => events::verify(&file, client, session).await,
         AuditCommand::Verify(verify) => verify::live(&verify, client, session).await,
         AuditCommand::Follow(follow) => follow::run(&follow, client, output).await,
         AuditCommand::AcceptRestore => accept_restore(session).await,

@@ -96,7 +96,28 @@ async fn list(wanted: ListCalls, client: &Client, output: &Output) -> Done {
 
 pub async fn invocations(wanted: Invocations, client: &Client, output: &Output) -> Done {
     let Invocations { status, agent, team_run, limit } = wanted;
-    show(&[("status", status), ("agent", agent), ("run", team_run)], limit.limit, client, output).await
+    let query = [("status", status), ("agent", agent), ("team_run", team_run)];
+    let page = client.list(&["compat", "tool_invocations_v"], &query, limit.limit).await?;
+    let rows = items_of(&page);
+    let done = output.show(&page, |_, paint| {
+        let mut table = Table::new(["CREATED", "ID", "TOOL", "CLASS", "STATUS", "APPROVAL"]);
+        for row in rows {
+            let [id, tool, class] = ["id", "tool_key", "egress_class"].map(|member| text_of(row, member));
+            table.row([
+                time_of(row, "created_at"),
+                id,
+                tool,
+                class,
+                text_of(row, "status"),
+                text_of(row, "approval_status"),
+            ]);
+        }
+        table.render(paint, "No such invocations.")
+    })?;
+    if !page["next_cursor"].is_null() {
+        note(&format!("There are more than these {}; ask for more with --limit.", limit.limit));
+    }
+    Ok(done)
 }
 
 async fn show(query: &[Parameter<'_>], limit: u32, client: &Client, output: &Output) -> Done {

@@ -10,13 +10,19 @@ use toolgate_store::{Options, Store};
 use crate::args::DbCommand;
 use crate::client::{Client, Reached};
 use crate::connect::{Place, Session, Taken};
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, text_of};
+use crate::output::{Detail, Output, Table, items_of, note, text_of};
 
 pub async fn run(command: DbCommand, client: &Client, output: &Output) -> Done {
     match command {
         DbCommand::Backup { file } => backup(&file, client, output).await,
+        DbCommand::Roles => roles(client, output).await,
+        DbCommand::MapRole { role, user } => map_role(&role, &user, client, output).await,
+        DbCommand::UnmapRole { role } => {
+            let answer = client.delete(&["db", "roles", &role]).await?;
+            output.say(&answer, &format!("The role {role} stands for nobody any more."))
+        }
         DbCommand::Status | DbCommand::Migrate | DbCommand::Restore { .. } => {
             let database = client.get(&["db"], &[]).await?;
             output.show(&database, |database, paint| {
@@ -27,6 +33,26 @@ pub async fn run(command: DbCommand, client: &Client, output: &Output) -> Done {
             })
         }
     }
+}
+
+async fn roles(client: &Client, output: &Output) -> Done {
+    let roles = client.get(&["db", "roles"], &[]).await?;
+    output.show(&roles, |roles, paint| {
+        let mut table = Table::new(["ROLE", "USER", "MAPPED BY"]);
+        for role in items_of(roles) {
+            table.row(["role", "user", "mapped_by"].map(|member| text_of(role, member)));
+        }
+        table.render(paint, "No role stands for anybody; see `toolgate db map-role`.")
+    })
+}
+
+async fn map_role(role: &str, user: &str, client: &Client, output: &Output) -> Done {
+    let answer = client.put(&["db", "roles", role], json!({"user": user})).await?;
+    output.say(&answer, &format!("The role {role} stands for {} from now on.", text_of(&answer, "user")))?;
+    note(&format!(
+        "To let it in, the database's owner says: GRANT CONNECT ON DATABASE … TO \"{role}\"; GRANT toolgate_sql TO \"{role}\";"
+    ));
+    Ok(Exit::Done)
 }
 
 /// Every command migrates what it opens; this one does only that, and says what it did.

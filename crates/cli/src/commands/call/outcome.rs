@@ -1,6 +1,6 @@
 //! How a call stands: on standard output for programs, on standard error for people, and as an exit status.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolgate_contracts::Status;
 
 use crate::args::CallFormat;
@@ -28,7 +28,7 @@ pub fn exit_of(envelope: &Value) -> Exit {
 
 pub fn show(envelope: &Value, format: CallFormat, output: &Output) -> Result<(), Failure> {
     let shown = match (format, &envelope["output"]) {
-        (CallFormat::ToolResult, _) => &tool_result(envelope),
+        (CallFormat::ToolResult, _) => &tool_result(envelope)?,
         (CallFormat::Output, Value::String(text)) if !output.is_json() => return print(&clean(text)),
         (CallFormat::Output, found) if envelope["status"] == "completed" && !found.is_null() => found,
         (CallFormat::Output | CallFormat::Envelope, _) => envelope,
@@ -36,19 +36,14 @@ pub fn show(envelope: &Value, format: CallFormat, output: &Output) -> Result<(),
     if output.is_json() { output.show_line(shown, |_, _| String::new()).map(drop) } else { output.json(shown) }
 }
 
-/// Seed 004's shape, made of an envelope: what a model reads, and beside it what is for the application.
-fn tool_result(envelope: &Value) -> Value {
-    let text = match (&envelope["error"], &envelope["output"]) {
-        (Value::Null, Value::Null) => format!("the call is {}", text_of(envelope, "status")),
-        (Value::Null, Value::String(text)) => text.clone(),
-        (Value::Null, output) => output.to_string(),
-        (error, _) => format!("{}: {}", text_of(error, "code"), text_of(error, "message")),
-    };
-    let mut app_data = json!({"id": envelope["id"], "call_id": envelope["call_id"], "status": envelope["status"]});
-    if envelope["attachments"].is_array() {
-        app_data["attachments"] = envelope["attachments"].clone();
-    }
-    json!({"content": [{"type": "text", "text": text}], "is_error": !envelope["error"].is_null(), "app_data": app_data})
+fn tool_result(envelope: &Value) -> Result<Value, Failure> {
+    let read = serde_json::from_value(envelope.clone());
+    read.map(|envelope| toolgate_server::compat::tool_result::tool_result(&envelope)).map_err(|error| {
+        Failure::unreachable(
+            format!("the server's answer is no envelope: {error}"),
+            "check that it is a Toolgate server",
+        )
+    })
 }
 
 /// What a person should know beside the envelope.
@@ -154,21 +149,6 @@ mod tests {
         for (status, exit) in expected {
             assert_eq!(exit_of(&json!({"status": status})), exit, "{status}");
         }
-    }
-
-    #[test]
-    fn a_tool_result_is_the_seed_s() {
-        let done = json!({"id": "1", "call_id": "c_1", "status": "completed", "output": {"sum": 42}});
-        assert_eq!(
-            tool_result(&done),
-            json!({
-                "content": [{"type": "text", "text": "{\"sum\":42}"}], "is_error": false,
-                "app_data": {"id": "1", "call_id": "c_1", "status": "completed"}
-            })
-        );
-        let failed = json!({"status": "failed", "error": {"code": "TIMEOUT", "message": "too slow"}});
-        let result = tool_result(&failed);
-        assert_eq!((&result["content"][0]["text"], &result["is_error"]), (&json!("TIMEOUT: too slow"), &json!(true)));
     }
 
     #[test]
