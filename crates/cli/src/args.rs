@@ -5,6 +5,7 @@ mod audit;
 mod call;
 mod control;
 mod people;
+mod question;
 mod run;
 mod system;
 mod tool;
@@ -19,6 +20,7 @@ pub use audit::{AuditCommand, Entries, Follow, Verify};
 pub use call::{Call, CallFormat, CallsCommand, Invocations, ListCalls, Report, Settle};
 pub use control::{KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
+pub use question::{Answer, Ask, InputCommand};
 pub use run::{NewRun, RunCommand, ShowRun, WorkCommand};
 pub use system::{ConfigCommand, DbCommand, Retention, Serve};
 pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
@@ -125,6 +127,9 @@ pub enum Command {
     /// Open runs, look at them and follow them
     #[command(subcommand)]
     Run(RunCommand),
+    /// Ask people on behalf of a run, and answer what was asked
+    #[command(subcommand)]
+    Input(InputCommand),
     /// Carry out external tools, by hand or from a script
     #[command(subcommand)]
     Work(WorkCommand),

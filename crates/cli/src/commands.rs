@@ -14,6 +14,7 @@ mod pages;
 mod people;
 mod preflight;
 mod profile;
+mod question;
 mod register;
 mod restore;
 mod run;
@@ -76,6 +77,7 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Call(call) => call::run(*call, client, output).await,
         Command::Calls(command) => calls::run(command, client, output).await,
         Command::Run(command) => run::run(command, client, output).await,
+        Command::Input(command) => question::run(command, client, output).await,
         Command::Work(command) => work::run(command, client, output).await,
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,
@@ -118,13 +120,21 @@ async fn whoami(client: &Client, output: &Output) -> Done {
 async fn delete_old_calls(retention: Retention, client: &Client, output: &Output) -> Done {
     let Retention { older_than_days, apply } = retention;
     let answer = client.post(&["retention"], json!({"older_than_days": older_than_days, "apply": apply})).await?;
-    let calls = counted(&answer["calls"], "finished call");
+    let calls = with_questions(counted(&answer["calls"], "finished call"), &answer);
     if apply {
         return output.say(&answer, &format!("Deleted {calls} that began more than {older_than_days} days ago."));
     }
     output.say(&answer, &format!("{calls} began more than {older_than_days} days ago."))?;
     note("Nothing was deleted. To delete them, add --apply.");
     Ok(crate::failure::Exit::Done)
+}
+
+/// What was counted, and the questions beside it if there are any.
+pub fn with_questions(counted_calls: String, answer: &Value) -> String {
+    match answer["inputs"].as_i64() {
+        None | Some(0) => counted_calls,
+        Some(_) => format!("{counted_calls} and {}", counted(&answer["inputs"], "question")),
+    }
 }
 
 /// `1 call`, `2 calls`.

@@ -34,8 +34,8 @@ pub struct Question {
 #[derive(Clone, Debug)]
 pub struct QuestionFilter {
     pub sight: Sight,
-    /// An agent's key sees what this agent asked on behalf of its owner, and nothing else.
-    pub asked_by_agent: Option<(Principal, AgentId)>,
+    /// A narrow credential sees what was asked in this name, as this agent or as none, and nothing else.
+    pub asked_as: Option<(Principal, Option<AgentId>)>,
     pub state: Option<InputRequestState>,
     pub run: Option<RunId>,
 }
@@ -204,11 +204,11 @@ impl Store {
         cursor: Option<&str>,
         limit: u32,
     ) -> Result<Page<Question>, Fault> {
-        let QuestionFilter { sight, asked_by_agent, state, run } = filter;
+        let QuestionFilter { sight, asked_as, state, run } = filter;
         let about = format!("{state:?} {run:?}");
         let list = ListOf { tenant, list: "inputs", filter: &about };
         let open = *state == Some(InputRequestState::Open);
-        let mut condition = String::new();
+        let mut conditions = vec!["q.tenant_id = $1".to_owned()];
         let mut parameters: Vec<Value> = Vec::new();
         let mut bind = |value: Value| {
             parameters.push(value);
@@ -216,31 +216,33 @@ impl Store {
         };
         if let Some(after) = cursor.map(|cursor| list.key(cursor)).transpose()? {
             let after = after.parse::<InputRequestId>().map_err(Fault::internal)?;
-            condition += &format!(" AND q.id {} ${}", if open { '>' } else { '<' }, bind(after.into()));
+            conditions.push(format!("q.id {} ${}", if open { '>' } else { '<' }, bind(after.into())));
         }
         if let Some(run) = run {
-            condition += &format!(" AND q.run_id = ${}", bind((*run).into()));
+            conditions.push(format!("q.run_id = ${}", bind((*run).into())));
         }
         match state {
             // A literal, so that the partial index is seen to fit.
-            Some(InputRequestState::Open) => condition += " AND q.state = 'open'",
-            Some(state) => condition += &format!(" AND q.state = ${}", bind(state.as_str().into())),
+            Some(InputRequestState::Open) => conditions.push("q.state = 'open'".to_owned()),
+            Some(state) => conditions.push(format!("q.state = ${}", bind(state.as_str().into()))),
             None => {}
         }
-        if let Some((owner, agent)) = asked_by_agent {
-            let owner = bind(owner.to_string().into());
-            condition += &format!(" AND q.asked_by = ${owner} AND q.agent_id = ${}", bind((*agent).into()));
+        if let Some((owner, agent)) = asked_as {
+            conditions.push(format!("q.asked_by = ${}", bind(owner.to_string().into())));
+            conditions.push(match agent {
+                Some(agent) => format!("q.agent_id = ${}", bind((*agent).into())),
+                None => "q.agent_id IS NULL".to_owned(),
+            });
         } else if let Sight::OwnAndManaged { viewer, agents } = sight {
             let viewer = bind(viewer.to_string().into());
-            let mut seen = format!("q.asked_by = ${viewer} OR r.principal = ${viewer}");
-            for agent in agents {
-                seen += &format!(" OR q.agent_id = ${}", bind((*agent).into()));
-            }
-            condition += &format!(" AND ({seen})");
+            let mut seen = vec![format!("q.asked_by = ${viewer} OR r.principal = ${viewer}")];
+            seen.extend(agents.iter().map(|agent| format!("q.agent_id = ${}", bind((*agent).into()))));
+            conditions.push(format!("({})", seen.join(" OR ")));
         }
         let order = if open { "ASC" } else { "DESC" };
         let sql = format!(
-            "SELECT {COLUMNS} FROM {TABLES} WHERE q.tenant_id = $1{condition} ORDER BY q.id {order} LIMIT {}",
+            "SELECT {COLUMNS} FROM {TABLES} WHERE {} ORDER BY q.id {order} LIMIT {}",
+            conditions.join(" AND "),
             limit + 1
         );
         let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;

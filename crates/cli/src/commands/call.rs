@@ -1,6 +1,6 @@
 //! `toolgate call`: one call, from the words of a command line to an exit status.
 
-mod fields;
+pub mod fields;
 pub mod outcome;
 mod watch;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{counted, list};
+use super::{counted, list, with_questions};
 use crate::args::{EditUser, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
@@ -141,7 +141,7 @@ pub async fn person(command: PersonCommand, client: &Client, output: &Output) ->
         PersonCommand::Erase { name, apply } => (name, apply),
     };
     let answer = client.post(&["users", &name, "erase"], json!({"apply": apply})).await?;
-    let calls = counted(&answer["calls"], "call");
+    let calls = with_questions(counted(&answer["calls"], "call"), &answer);
     if apply {
         return output.say(
             &answer,

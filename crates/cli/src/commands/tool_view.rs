@@ -131,7 +131,7 @@ fn needs(tool: &Value) -> String {
 }
 
 /// The top level of a schema, one property on a line.
-fn properties(schema: &Value, paint: Paint) -> String {
+pub fn properties(schema: &Value, paint: Paint) -> String {
     let Some(properties) = schema["properties"].as_object() else { return String::new() };
     let required: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut table = Table::new(["FIELD", "TYPE", "", "DESCRIPTION"]);

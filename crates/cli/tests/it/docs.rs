@@ -94,6 +94,7 @@ sessions! {
     error_unavailable = "docs/errors/unavailable.md",
     getting_started = "docs/getting-started.md",
     limits = "docs/limits.md",
+    questions = "docs/questions.md",
     rest = "docs/rest.md",
     tools = "docs/tools.md",
 }

@@ -20,6 +20,7 @@ fn help_is_for_people() {
       call         Call a tool and print how it ended
       calls        Read calls, stop them, and say how they ended
       run          Open runs, look at them and follow them
+      input        Ask people on behalf of a run, and answer what was asked
       work         Carry out external tools, by hand or from a script
       tool         List, register, switch and assign tools
       agent        Manage agents and see which tools they have

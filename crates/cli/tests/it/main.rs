@@ -15,6 +15,7 @@ mod help;
 mod hostile;
 mod neighbours;
 mod program;
+mod questions;
 mod replicas;
 mod serving;
 mod streams;

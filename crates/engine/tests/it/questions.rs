@@ -1,5 +1,6 @@
 //! Questions to people: who asks, who answers, what waits meanwhile, and that one answer counts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,6 +8,7 @@ use tokio::time::Instant;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::input_request::{QUESTION_S_MAX, QUESTIONS_OPEN_MAX};
+use toolgate_contracts::token::HeldToken;
 use toolgate_contracts::{
     Caller, Fault, FaultKind, Id, InputRequest, InputRequestId, InputRequestState as State, NewQuestion, Permissions,
     Role, RunId,
@@ -218,7 +220,21 @@ async fn people_answer_what_they_may_see_and_agents_never() {
         let with = |roles: &[Role]| world.with_key(Permissions::of(roles.iter().copied()));
         let stranger = world.member();
         let sibling = Caller { agent: Some(agent.id), ..member.clone() };
-        let token = Caller { credential: Credential::Token(Id::new(&world.clock, &world.rng)), ..member.clone() };
+        let held = |caller: &Caller| {
+            let id = Id::new(&world.clock, &world.rng);
+            let held = HeldToken {
+                id,
+                scope: Vec::new(),
+                constraints: Vec::new(),
+                labels_max: None,
+                run: None,
+                expires_at: world.clock.now().plus_seconds(300),
+                context: String::new(),
+                chain: Vec::new(),
+            };
+            Caller { credential: Credential::Token(id), token: Some(Arc::new(held)), ..caller.clone() }
+        };
+        let (token, owner_s_token) = (held(&member), held(&its_owner));
         let (seen, hidden, refused) = (None, Some(FaultKind::NotFound), Some(FaultKind::Forbidden));
         // Who, of whose question: whether they see it, and how an answer that does not fit is taken.
         for (who, caller, id, sees, answers) in [
@@ -232,6 +248,7 @@ async fn people_answer_what_they_may_see_and_agents_never() {
             ("a stranger", &stranger, of_member, hidden, hidden),
             ("an agent of whoever asked", &sibling, of_member, hidden, hidden),
             ("a token", &token, of_member, seen, refused),
+            ("a token of the agent's owner", &owner_s_token, of_agent, hidden, hidden),
             (
                 "a viewer",
                 &Caller { permissions: Permissions::of([Role::Viewer]), ..member.clone() },
