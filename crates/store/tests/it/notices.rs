@@ -37,14 +37,14 @@ async fn tell(product: &Product, webhook: Option<WebhookId>) -> DeliveryId {
     let id = Id::new(&product.clock, &product.rng);
     let (notice_type, at) = (NoticeType::CallFailed, product.clock.now());
     product
-        .change(|change| drop(change.insert_delivery(NewDelivery { id, webhook, notice_type, body: "{}".into(), at })))
+        .change(|change| change.insert_delivery(NewDelivery { id, webhook, notice_type, body: "{}".into(), at }))
         .await;
     product.clock.advance(1);
     id
 }
 
 impl Product {
-    async fn change(&self, make: impl FnOnce(&mut Change)) {
+    async fn change(&self, make: impl FnOnce(&mut Change) -> &mut Change) {
         let mut change = Change::new(self.tenant);
         make(&mut change);
         self.store.commit(change).await.unwrap();
@@ -84,14 +84,12 @@ async fn what_did_not_arrive_waits_and_stands_in_no_other_s_way() {
 
         let later = product.clock.now().plus_seconds(5);
         product
-            .change(|change| {
-                change.try_delivery_again(first, later, "refused", None).delay_deliveries(one, later);
-            })
+            .change(|change| change.try_delivery_again(first, later, "refused", None).delay_deliveries(one, later))
             .await;
         assert_eq!(product.addressees().await, [None, Some(two)]);
         product.clock.advance(5);
         assert_eq!(product.due(Some(one)).await, [second, first], "what was tried least often comes first");
-        product.change(|change| drop(change.delivered(second, later))).await;
+        product.change(|change| change.delivered(second, later)).await;
         assert_eq!(product.due(Some(one)).await, [first]);
         assert_eq!(product.due(Some(two)).await, [elsewhere]);
         let listed = product.store.deliveries(product.tenant, one, None, 10).await.unwrap();
@@ -111,34 +109,30 @@ async fn a_paused_webhook_holds_what_it_is_told_and_sends_it_when_it_is_resumed(
         let product = Product::with(store, 1).await;
         let id = webhook(&product).await;
         let (given_up, waiting) = (tell(&product, Some(id)).await, tell(&product, Some(id)).await);
-        product
-            .change(|change| {
-                change.give_delivery_up(given_up, "gone").pause_webhook(id, "nobody there");
-            })
-            .await;
+        product.change(|change| change.give_delivery_up(given_up, "gone").pause_webhook(id, "nobody there")).await;
         let paused = product.store.webhook(product.tenant, id).await.unwrap().unwrap();
         assert_eq!((paused.state, paused.paused_because.as_deref()), (WebhookState::Paused, Some("nobody there")));
         assert_eq!(product.addressees().await, []);
         assert_eq!(product.store.catalog().await.unwrap().webhooks.len(), 0, "it is told of nothing new");
         let now = product.clock.now();
-        product.change(|change| drop(change.resume_webhook(id, now))).await;
+        product.change(|change| change.resume_webhook(id, now)).await;
         assert_eq!(product.due(Some(id)).await, [given_up, waiting]);
         assert_eq!(product.store.catalog().await.unwrap().webhooks.len(), 1);
 
         let at = Some(Timestamp::from_millis(7));
         let (was, new) = (sealed(1), SealedSecrets { before: Some(vec![3; 60]), ..sealed(2) });
-        product.change(|change| drop(change.rotate_webhook(id, &was, new.clone(), at.unwrap()))).await;
+        product.change(|change| change.rotate_webhook(id, &was, new.clone(), at.unwrap())).await;
         assert_eq!(product.store.webhook_secrets(product.tenant, id).await.unwrap(), Some(new));
         assert_eq!(product.store.webhook(product.tenant, id).await.unwrap().unwrap().rotated_at, at);
         let mut late = Change::new(product.tenant);
         late.rotate_webhook(id, &was, sealed(4), now);
         assert!(product.store.commit(late).await.is_err(), "another was faster");
 
-        product.change(|change| drop(change.delivered(given_up, now))).await;
+        product.change(|change| change.delivered(given_up, now)).await;
         product.store.forget_deliveries(now.plus_seconds(60)).await.unwrap();
         let left = product.store.deliveries(product.tenant, id, None, 10).await.unwrap();
         assert_eq!(left.iter().map(|it| it.id).collect::<Vec<_>>(), [waiting], "what waits is not forgotten");
-        product.change(|change| drop(change.delete_webhook(id))).await;
+        product.change(|change| change.delete_webhook(id)).await;
         assert_eq!(product.store.webhooks(product.tenant).await.unwrap(), []);
         assert_eq!(product.due(Some(id)).await, []);
     })
@@ -172,7 +166,7 @@ async fn mail_is_for_people_in_force_with_a_role_and_in_the_workspace() {
                 .change(|change| {
                     change.insert_account(account, Some(&format!("{name}@example.com")), name, now);
                     change.insert_user(&user, Some(account));
-                    change.set_disabled(user.id, disabled.then_some(now));
+                    change.set_disabled(user.id, disabled.then_some(now))
                 })
                 .await;
         }

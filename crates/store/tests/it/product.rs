@@ -153,6 +153,11 @@ impl Product {
                 ApprovalStatus::NotRequired
             },
             person_required: false,
+            approval: None,
+            approved_by: None,
+            grant: None,
+            token: None,
+            secrets: None,
             definition_digest: Digest::of(b"x"),
             policy_revision: 0,
             decision: "{}".into(),
