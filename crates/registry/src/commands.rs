@@ -8,6 +8,7 @@ mod classify;
 mod lifecycle;
 mod limits;
 mod openings;
+mod policies;
 mod register;
 mod settings;
 mod stop;
@@ -26,6 +27,7 @@ use crate::snapshot::Snapshot;
 pub use agents::{AgentDraft, FIRST_WORKSPACE, shown};
 pub use classify::Verdict;
 pub use lifecycle::Reach;
+pub use policies::{DEFAULT_REVISION, Judged as JudgedPolicies};
 pub use register::{Registration, RegistrationAction, Submitted};
 pub use stop::Target;
 

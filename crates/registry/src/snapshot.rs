@@ -477,6 +477,19 @@ impl TenantRegistry {
         self.names().groups.iter().any(|(known, _)| known == group)
     }
 
+    /// The groups of this tenant, by name.
+    pub fn group_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.names().groups.iter().map(|(group, _)| group.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Old names that still work, each with the tool it means.
+    pub fn old_names(&self) -> impl Iterator<Item = (&FoldedName, &ToolName)> {
+        self.names().aliases.values().map(|(tool, alias)| (tool, &alias.name))
+    }
+
     fn groups(&self) -> impl Iterator<Item = &GroupMember> {
         self.shared.groups.iter().filter(|row| row.tenant == self.tenant.id || row.tenant == TenantId::SYSTEM)
     }
