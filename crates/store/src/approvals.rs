@@ -180,6 +180,26 @@ impl Change {
         )
     }
 
+    /// A vote to reject stands in for one to approve of the same person: they have thought better of it.
+    pub fn cast_rejection(&mut self, approval: ApprovalId, round: u32, digest: Digest, vote: &CastVote) -> &mut Self {
+        let CastVote { voter, vote, reason, at } = vote;
+        self.then(
+            "INSERT INTO approval_votes (tenant_id, approval_id, round, voter, vote, input_digest, reason, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+             ON CONFLICT (tenant_id, approval_id, round, voter) DO UPDATE SET vote = excluded.vote, reason = excluded.reason,
+                created_at = excluded.created_at",
+            [
+                approval.into(),
+                round.into(),
+                voter.into(),
+                vote.as_str().into(),
+                digest.into(),
+                reason.clone().into(),
+                (*at).into(),
+            ],
+        )
+    }
+
     /// Ends an approval that is open in this round; whoever comes second is refused with `taken`.
     pub fn decide_approval(&mut self, id: ApprovalId, round: u32, verdict: &Verdict<'_>, taken: Fault) -> &mut Self {
         let Verdict { state, by, reason, at } = verdict;
@@ -233,8 +253,8 @@ impl Change {
         self.expecting(
             Expect::Rows(1, taken.clone()),
             "UPDATE approvals SET state = 'open', round = $3, reasons = $4, need = $5, approvers = $6, mode = $7,
-                person_required = $8, binding = $9, expires_at = $10, remind_at = $11, decided_at = NULL, decided_by = NULL,
-                decision_reason = NULL
+                person_required = $8, binding = $9, expires_at = $10, remind_at = $11, separation = $12, decided_at = NULL,
+                decided_by = NULL, decision_reason = NULL
              WHERE tenant_id = $1 AND id = $2 AND state = 'approved'",
             [
                 approval.id.into(),
@@ -247,6 +267,7 @@ impl Change {
                 approval.binding.to_string().into(),
                 approval.expires_at.into(),
                 approval.remind_at.into(),
+                approval.separation.into(),
             ],
         );
         self.expecting(

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    ApprovalId, ApprovalState, AskReason, CallId, Caller, Digest, ErrorCode, Fault, GrantId, Id, NoticeType, Status,
-    TenantId, Timestamp, ToolError, Vote, json as strict,
+    ApprovalId, ApprovalState, AskReason, CallId, Caller, Digest, ErrorCode, Fault, FaultKind, GrantId, Id, NoticeType,
+    Status, TenantId, Timestamp, ToolError, Vote, json as strict,
 };
 use toolgate_store::approvals::{Approval, CastVote, Grant, Verdict};
 use toolgate_store::audit::Entry;
@@ -82,6 +82,7 @@ impl Engine {
         let (approval, record) = self.approval_for_decision(caller, id).await?;
         let as_whom = self.may_decide(caller, &approval, &record).await?;
         check_reason(&choice)?;
+        let approval = self.in_time(approval, caller.tenant).await?;
         still_open(&approval)?;
         if as_whom == As::Asker && choice.decision == Vote::Approve && choice.input_digest.is_none() {
             let remedy = "send `input_digest` of the input that you looked at";
@@ -92,7 +93,12 @@ impl Engine {
         if choice.input_digest.is_some_and(|seen| seen != approval.input_digest) {
             return Err(Fault::conflict("the input is another one by now", "look at it again").at("/input_digest"));
         }
-        let standing = match (choice.decision, choice.input.clone()) {
+        let mut edited = choice.input.clone();
+        if let Some(input) = &mut edited {
+            // Before it is compared: two numbers may look alike only after they were cut.
+            strict::normalize(input).map_err(|error| Fault::from(error).at("/input"))?;
+        }
+        let standing = match (choice.decision, edited) {
             (Vote::Reject, _) => {
                 Box::pin(self.reject(caller, &approval, &record, choice.reason.as_deref().unwrap_or_default())).await?;
                 None
@@ -120,6 +126,21 @@ impl Engine {
         let approval = self.store.approval(caller.tenant, approval.id).await?;
         let approval = approval.ok_or_else(|| Fault::not_found("approval", id))?;
         Ok(Decided { card: self.card(caller, approval, record).await?, standing })
+    }
+
+    /// Its time is over when it is over, whether or not anybody has looked since.
+    async fn in_time(&self, approval: Approval, tenant: TenantId) -> Result<Approval, Fault> {
+        let over = approval.frozen_at.is_none() && approval.expires_at <= self.clock.now();
+        if approval.state != ApprovalState::Open || !over {
+            return Ok(approval);
+        }
+        let id = approval.id;
+        match Box::pin(self.expire_approval(tenant, id)).await {
+            // Somebody else did so in the same moment.
+            Err(fault) if fault.kind() == FaultKind::Conflict => {}
+            ended => ended?,
+        }
+        self.store.approval(tenant, id).await?.ok_or_else(|| Fault::not_found("approval", id))
     }
 
     /// The same choice for several; each is decided by itself, and none makes a standing grant. Only calls of one tool,
@@ -209,7 +230,7 @@ impl Engine {
         let ended = Ending { state: ApprovalState::Rejected, by: &by, reason: Some(reason), error };
         self.end_waiting(caller.tenant, approval, record, ended, |change, now| {
             let vote = CastVote { voter: by.clone(), vote: Vote::Reject, reason: Some(reason.to_owned()), at: now };
-            change.cast_vote(approval.id, approval.round, approval.input_digest, &vote);
+            change.cast_rejection(approval.id, approval.round, approval.input_digest, &vote);
         })
         .await
         .map(drop)
@@ -401,8 +422,6 @@ impl Engine {
         choice: &Choice,
     ) -> Result<(), Fault> {
         let tenant = caller.tenant;
-        let mut input = input;
-        strict::normalize(&mut input).map_err(|error| Fault::from(error).at("/input"))?;
         let judged = self.judge_again(tenant, approval, record, input).await?;
         let (admitted, asking) = match judged {
             super::resume::Judged::Refused(error) => {

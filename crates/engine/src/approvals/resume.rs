@@ -7,22 +7,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
+use toolgate_contracts::definition::{HitlMode, TIMEOUT_MS_DEFAULT};
+use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    ApprovalState, CallId, Caller, Digest, ErrorCode, Fault, FaultKind, Mode, ResolvedSecret, Status, TenantId,
-    ToolError, ToolRef, json as strict,
+    ApprovalState, CallId, Caller, Digest, ErrorCode, Fault, FaultKind, Mode, NoticeType, ResolvedSecret, Status,
+    TenantId, ToolError, ToolRef, json as strict,
 };
 use toolgate_policy::labels::Labels;
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::approvals::{Approval, Grant};
+use toolgate_store::audit::Entry;
 use toolgate_store::calls::CallRecord;
 use toolgate_store::runs::Run;
 use toolgate_store::{Change, Error};
 
 use super::decide::Ending;
-use super::park::deadlines;
+use super::park::{deadlines, members};
 use super::{Asker, BY_MODE, BY_TIMEOUT, Binding};
 use crate::admit::{Admitted, Question, Refusal};
 use crate::asking::Asking;
@@ -30,8 +32,12 @@ use crate::call::Call;
 use crate::control::Late;
 use crate::engine::Engine;
 use crate::labels::Seen;
+use crate::notify::News;
 use crate::record::{Consent, Ended, Prepared};
 use crate::runner::OutputSink;
+
+/// How far the clocks of two replicas may be apart.
+const CLOCKS_DIFFER_S: i64 = 60;
 
 /// How a call that waited looks by the rules of now.
 pub(super) enum Judged {
@@ -93,7 +99,7 @@ impl Engine {
         }
         let before = asked_before(&approval);
         if let Some(asking) = asking.filter(|asking| asking.exceeds(&before)) {
-            return self.ask_again(tenant, &approval, &asking).await;
+            return self.ask_again(tenant, &approval, &record, &admitted, &asking).await;
         }
         Box::pin(self.run_granted(tenant, approval, record, grant, admitted)).await
     }
@@ -109,6 +115,10 @@ impl Engine {
         let denied = |reason: &str, message: &str| Err(ToolError::because(ErrorCode::PolicyDenied, reason, message));
         if grant.spent_at.is_some() || grant.expires_at <= self.clock.now() {
             return Ok(denied("expired", "the approval was given too long ago; ask again"));
+        }
+        // Replicas' clocks differ by a little; one that was set back would make old grants young again.
+        if grant.created_at > self.clock.now().plus_seconds(CLOCKS_DIFFER_S) {
+            return Ok(denied("expired", "the clock was set back since it was approved; ask again"));
         }
         let binding: Binding = serde_json::from_value(grant.binding.clone()).map_err(Fault::internal)?;
         if binding.digest() != grant.binding_digest || binding.call != record.id || binding.tenant != tenant {
@@ -219,6 +229,9 @@ impl Engine {
             Some(run) if run.parent_run_id.is_some() => self.runs_above(tenant, run).await?,
             _ => Vec::new(),
         };
+        if above.iter().any(|run| run.state.is_final()) {
+            return Ok(Err(denied("cancelled", "the run above its own has ended".to_owned())));
+        }
         let binding: Binding = serde_json::from_value(approval.binding.clone()).map_err(Fault::internal)?;
         let mut seen = match &run {
             Some(run) => Seen {
@@ -233,17 +246,33 @@ impl Engine {
     }
 
     /// More is asked by now than was decided on: it waits again, and earlier votes are void.
-    async fn ask_again(&self, tenant: TenantId, approval: &Approval, asking: &Asking) -> Result<(), Fault> {
+    async fn ask_again(
+        &self,
+        tenant: TenantId,
+        approval: &Approval,
+        record: &CallRecord,
+        admitted: &Admitted,
+        asking: &Asking,
+    ) -> Result<(), Fault> {
+        // What people look at is what is known now.
+        let Ok(around) = self.around(tenant, approval, record).await? else { return Ok(()) };
+        let mut binding: Binding = serde_json::from_value(approval.binding.clone()).map_err(Fault::internal)?;
+        binding.labels = around.seen.labels;
+        binding.policy_revision = admitted.decision.policy;
+        binding.mode = asking.mode;
         let now = self.clock.now();
         let snapshot = self.registry.snapshot();
-        let (expires_at, remind_at) = deadlines(asking, &snapshot.tenant(tenant)?.tenant.settings, now);
+        let registry = snapshot.tenant(tenant)?;
+        let (expires_at, remind_at) = deadlines(asking, &registry.tenant.settings, now);
         let again = Approval {
             round: approval.round + 1,
             reasons: asking.reasons.clone(),
             need: asking.need(),
             approvers: serde_json::to_value(&asking.approvers).unwrap_or_default(),
+            separation: approval.separation || registry.tenant.settings.separation,
             mode: asking.mode,
             person_required: approval.person_required || asking.person_required,
+            binding: binding.value(),
             expires_at,
             remind_at,
             ..approval.clone()
@@ -252,10 +281,62 @@ impl Engine {
         let taken = Fault::conflict("it runs or was decided already", "read it again");
         change.ask_again(&again, taken);
         change.void_grants(approval.call, "system", now);
+        self.asked_again(&mut change, &again, record, now).await?;
+        let told = News::of_approval(
+            NoticeType::ApprovalRequested,
+            again.id,
+            record.id,
+            record.run,
+            &record.tool_name,
+            "pending",
+        );
+        self.tell(&mut change, registry, told.in_workspace(again.workspace));
         match self.store.commit(change).await {
-            Ok(_) | Err(Error::Unmet(_)) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) => self.signal(tenant, record.run, Some(record.id)),
+            Err(Error::Unmet(_)) => {}
+            Err(error) => return Err(error.into()),
         }
+        Ok(())
+    }
+
+    /// The same events and the same entry as when it was asked first, so that whoever follows the run sees it wait.
+    async fn asked_again(
+        &self,
+        change: &mut Change,
+        again: &Approval,
+        record: &CallRecord,
+        now: toolgate_contracts::Timestamp,
+    ) -> Result<(), Fault> {
+        let codes: Vec<&str> = again.reasons.iter().map(|reason| reason.code.as_str()).collect();
+        let event = |event_type, data| NewEvent {
+            event_type,
+            call_id: Some(record.id),
+            at: now,
+            actor: "system".to_owned(),
+            data: members(data),
+        };
+        let asked = json!({"tool": record.tool_name, "approval_id": again.id, "mode": again.mode, "reasons": codes});
+        let requested =
+            json!({"approval_id": again.id, "need": again.need, "expires_at": again.expires_at, "round": again.round});
+        let events = [event(EventType::ToolNeedsApproval, asked), event(EventType::ApprovalRequested, requested)];
+        let place = self.next_place(change.tenant(), record).await?;
+        change.append_events(record.run, place, Some(record.id), &events, now);
+        if record.in_run && again.mode != HitlMode::FireAndContinue {
+            change.park_run(record.run, &event(EventType::RunWaiting, json!({"approval_id": again.id})), now);
+        }
+        change.audit(&Entry {
+            id: toolgate_contracts::Id::new(&self.clock, &self.rng),
+            at: now,
+            tenant: change.tenant(),
+            actor: "system".to_owned(),
+            action: "approval.requested".to_owned(),
+            object: again.id.to_string(),
+            details: members(json!({
+                "call": record.id, "round": again.round, "reasons": codes, "need": again.need,
+                "tool": format!("{}@{}", record.tool_name, record.tool_version),
+            })),
+        });
+        Ok(())
     }
 
     /// It was approved, and may not run by now: that is its end, and the reason is told.

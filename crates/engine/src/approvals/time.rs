@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    async fn expire_approval(&self, tenant: TenantId, id: ApprovalId) -> Result<(), Fault> {
+    pub(super) async fn expire_approval(&self, tenant: TenantId, id: ApprovalId) -> Result<(), Fault> {
         let Some(approval) = self.store.approval(tenant, id).await? else { return Ok(()) };
         let Some(record) = self.store.call(tenant, approval.call).await? else { return Ok(()) };
         if approval.state != ApprovalState::Open {

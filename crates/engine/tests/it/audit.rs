@@ -123,7 +123,7 @@ impl World {
 async fn insert_tenant(store: &Store, id: TenantId, slug: &str) {
     let mut change = Change::new(id);
     let tenant = json!({"id": id, "slug": slug, "name": slug, "currency": "USD", "open_write": false,
-        "limits": {}, "created_at": "2026-11-15T10:00:00.000Z"});
+        "limits": {}, "settings": {}, "policy_revision": 0, "created_at": "2026-11-15T10:00:00.000Z"});
     change.insert_tenant(&serde_json::from_value::<Tenant>(tenant).unwrap());
     store.commit(change).await.unwrap();
 }

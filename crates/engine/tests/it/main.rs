@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::large_futures, reason = "a test is one future, made once")]
 
+mod approvals;
 mod audit;
 mod borders;
 mod cache;
+#[path = "../../../vault/tests/it/encodings.rs"]
+mod encodings;
 mod limits;
 mod modes;
 mod output;
@@ -13,6 +16,8 @@ mod path;
 mod questions;
 mod recovery;
 mod runs;
+mod secrets;
 mod shared;
+mod tokens;
 mod work;
 mod world;

@@ -16,7 +16,8 @@ use toolgate_contracts::caller::Credential;
 use toolgate_contracts::event::Event;
 use toolgate_contracts::{
     Agent, AgentState, Amount, CallId, CallRequest, Caller, Clock, Definition, Envelope, ErrorCode, Fault, Id, KeyId,
-    LeafId, Permission, Permissions, Principal, Rng, Role, RunId, Source, Status, TenantId, Timestamp, ToolError, json,
+    LeafId, Permission, Permissions, Principal, Rng, Role, RunId, SessionId, Source, Status, TenantId, TenantSettings,
+    Timestamp, ToolError, UserId, json,
 };
 use toolgate_engine::external::External;
 use toolgate_engine::runner::{Done, NewAttachment};
@@ -28,7 +29,8 @@ use toolgate_registry::commands::{AgentDraft, Builtins, CodeTool, FIRST_WORKSPAC
 use toolgate_registry::floor::Floor;
 use toolgate_store::budgets::Balance;
 use toolgate_store::calls::CallRecord;
-use toolgate_store::people::{Tenant, Workspace};
+use toolgate_store::credentials::ApiKey;
+use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::runs::Run;
 
 use toolgate_store::testing::every_store;
@@ -153,6 +155,107 @@ impl World {
 
     pub fn worker(&self) -> Caller {
         self.with_key(Permissions::of([Role::Service]))
+    }
+
+    /// Somebody whom the database knows, with these roles and a key that holds all their rights. A call that waits is
+    /// judged again with the rights its caller has then, so whoever waits must be somebody.
+    pub async fn person(&self, name: &str, roles: &[Role]) -> Caller {
+        let (user, key) = (Id::new(&self.clock, &self.rng), KeyId::new(&self.clock, &self.rng));
+        let permissions = Permissions::of(roles.iter().copied());
+        let account = Id::new(&self.clock, &self.rng);
+        let mut change = Change::new(self.tenant);
+        change.insert_account(account, None, name, self.clock.now());
+        change.insert_user(
+            &User {
+                id: user,
+                kind: UserKind::Person,
+                name: name.to_owned(),
+                email: None,
+                roles: roles.to_vec(),
+                permissions: Permissions::default(),
+                workspaces: Vec::new(),
+                disabled: false,
+                created_at: self.clock.now(),
+            },
+            Some(account),
+        );
+        change.set_roles(user, roles).set_memberships(user, &[FIRST_WORKSPACE.parse().unwrap()]);
+        self.store.commit(change).await.unwrap();
+        self.give_key(user, key, name, None, &permissions).await;
+        Caller {
+            principal: Principal::User(user),
+            display_name: name.to_owned(),
+            permissions,
+            roles: roles.into(),
+            credential: Credential::ApiKey(key),
+            ..self.owner()
+        }
+    }
+
+    /// Another key of the same person.
+    pub async fn second_key(&self, caller: &Caller) -> Caller {
+        let key = KeyId::new(&self.clock, &self.rng);
+        self.give_key(user_of(caller), key, &caller.display_name, None, &caller.permissions).await;
+        Caller { credential: Credential::ApiKey(key), ..caller.clone() }
+    }
+
+    async fn give_key(
+        &self,
+        owner: UserId,
+        id: KeyId,
+        name: &str,
+        agent: Option<toolgate_contracts::AgentId>,
+        rights: &Permissions,
+    ) {
+        let key = ApiKey {
+            id,
+            name: format!("{name} {id}"),
+            owner,
+            owner_name: name.to_owned(),
+            agent,
+            scopes: rights.iter().map(ToString::to_string).collect(),
+            created_at: self.clock.now(),
+            expires_at: None,
+            revoked_at: None,
+            last_used_at: None,
+        };
+        let mut change = Change::new(self.tenant);
+        change.insert_key(&key, toolgate_contracts::Digest::of(id.to_string().as_bytes()));
+        self.store.commit(change).await.unwrap();
+    }
+
+    /// The same person at a browser, signed in just now.
+    pub async fn at_browser(&self, caller: &Caller) -> Caller {
+        let session = SessionId::new(&self.clock, &self.rng);
+        let (now, hash) = (self.clock.now(), toolgate_contracts::Digest::of(session.to_string().as_bytes()));
+        let mut change = Change::new(self.tenant);
+        change.insert_session(session, user_of(caller), hash, now, now.plus_seconds(36_000));
+        self.store.commit(change).await.unwrap();
+        Caller { credential: Credential::BrowserSession(session), ..caller.clone() }
+    }
+
+    /// An agent, and a key of this person's that acts as it.
+    pub async fn agent_of(&self, person: &Caller, name: &str, more: Value) -> (Agent, Caller) {
+        let (agent, _) = self.agent(name, more).await;
+        let key = KeyId::new(&self.clock, &self.rng);
+        let rights: Permissions =
+            person.permissions.iter().filter(|permission| permission.is_for_agents()).cloned().collect();
+        self.give_key(user_of(person), key, name, Some(agent.id), &rights).await;
+        let agent_id = agent.id;
+        let caller = Caller {
+            agent: Some(agent_id),
+            permissions: rights,
+            credential: Credential::ApiKey(key),
+            ..person.clone()
+        };
+        (agent, caller)
+    }
+
+    /// Changes how the tenant works.
+    pub async fn settings(&self, change: impl FnOnce(&mut TenantSettings)) {
+        let mut settings = self.registry.snapshot().tenant(self.tenant).unwrap().tenant.settings.clone();
+        change(&mut settings);
+        self.registry.set_settings(&self.owner(), settings).await.unwrap();
     }
 
     /// An agent of the tenant, and a key made for it.
@@ -332,6 +435,13 @@ impl World {
     }
 }
 
+pub fn user_of(caller: &Caller) -> UserId {
+    match caller.principal {
+        Principal::User(user) => user,
+        Principal::Local(_) => panic!("the owner of a folder is no user"),
+    }
+}
+
 fn owner_of(tenant: TenantId, slug: &str) -> Caller {
     Caller {
         tenant,
@@ -342,6 +452,7 @@ fn owner_of(tenant: TenantId, slug: &str) -> Caller {
         roles: [Role::Admin, Role::Operator].into(),
         agent: None,
         credential: Credential::LocalFolder,
+        token: None,
     }
 }
 
@@ -436,6 +547,7 @@ static TOOLS: LazyLock<Vec<CodeTool>> = LazyLock::new(|| {
         "type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "description": "A number."}},
     });
     let cent = json!({"per_call": "0.01"});
+    let secret = json!({"name": "KEY", "purpose": "A key."});
     let tools = [
         ("script", json!({})),
         ("note", json!({"changes_state": true})),
@@ -443,6 +555,7 @@ static TOOLS: LazyLock<Vec<CodeTool>> = LazyLock::new(|| {
         ("writes", json!({"egress_class": "write"})),
         ("asking", json!({"requires_approval": true})),
         ("risky", json!({"risk": "critical"})),
+        ("fetches", json!({"egress_class": "read_only", "requires_approval": true})),
         ("always_asking", json!({"permission_policy": "always_ask"})),
         ("strict", json!({"input_schema": strict, "output_schema": counted})),
         ("strict_note", json!({"changes_state": true, "output_schema": counted})),
@@ -463,6 +576,12 @@ static TOOLS: LazyLock<Vec<CodeTool>> = LazyLock::new(|| {
         ("cached_note", json!({"cache": "forever", "changes_state": true})),
         ("cached_priced", json!({"cache": "forever", "cost": cent})),
         ("probed_note", json!({"changes_state": true, "verify": "probe", "cost": cent})),
+        ("secretive", json!({"secrets": [secret]})),
+        ("secretive_note", json!({"secrets": [secret], "changes_state": true})),
+        ("secretive_small", json!({"secrets": [secret], "max_output_bytes": 1000})),
+        ("secretive_cached", json!({"secrets": [secret], "cache": "forever", "cache_scope": "tenant"})),
+        ("secretive_asking", json!({"secrets": [secret], "requires_approval": true})),
+        ("secretive_maybe", json!({"secrets": [{"name": "KEY", "required": false, "purpose": "A key."}]})),
         ("probe", json!({"runner": {"kind": "builtin", "function": "probe"}})),
         ("hidden", json!({"opt_in": true})),
         ("elsewhere", json!({"tenants": ["neighbour"]})),
@@ -610,6 +729,7 @@ impl Script {
                 Outcome::structured(value())
             }
             "look" => self.look(call).await,
+            "leak" => crate::secrets::leak(permit).await,
             "beyond" => Outcome::structured(match input["which"].as_str().unwrap() {
                 "odd" => json!({"n": 9_007_199_254_740_993_i64}),
                 "most" => json!({"n": u64::MAX}),
