@@ -93,6 +93,13 @@ impl Keys {
         Self(keys.into_iter().collect())
     }
 
+    /// Those of a set as [`Keys::jwks`] writes it; keys of other kinds are left out.
+    pub fn from_jwks(set: &Value) -> Self {
+        let keys = set["keys"].as_array().into_iter().flatten();
+        let named = keys.filter_map(|jwk| Some((jwk["kid"].as_str()?.to_owned(), jose::ed25519_of(jwk)?)));
+        Self(named.collect())
+    }
+
     fn get(&self, kid: &str) -> Option<&VerifyingKey> {
         self.0.iter().find(|(known, _)| known == kid).map(|(_, key)| key)
     }
@@ -193,16 +200,22 @@ struct Header {
     kid: String,
 }
 
-/// Believes a token, or says why not. Whether it was revoked or spent only the store knows, and whether its holder has
-/// the key it is bound to, [`dpop::possession`] checks.
-pub fn verify(text: &str, keys: &Keys, expected: &Expected<'_>) -> Result<Claims, TokenError> {
+/// What a token says that one of the keys has signed: for whom, and whether now, is not looked at. For whoever only
+/// shows it.
+pub fn read(text: &str, keys: &Keys) -> Result<Claims, TokenError> {
     let parts = jose::split(text, TOKEN_BYTES_MAX).map_err(TokenError::Unreadable)?;
     let header = header_of(&parts)?;
     let key = keys.get(&header.kid).ok_or(TokenError::Key)?;
     if !parts.is_signed_by_ed25519(key) {
         return Err(TokenError::Signature);
     }
-    let claims = read_claims(&parts.payload)?;
+    read_claims(&parts.payload)
+}
+
+/// Believes a token, or says why not. Whether it was revoked or spent only the store knows, and whether its holder has
+/// the key it is bound to, [`dpop::possession`] checks.
+pub fn verify(text: &str, keys: &Keys, expected: &Expected<'_>) -> Result<Claims, TokenError> {
+    let claims = read(text, keys)?;
     if claims.iss != expected.issuer {
         return Err(TokenError::Issuer);
     }

@@ -112,6 +112,14 @@ pub fn ed25519_jwk(key: &VerifyingKey) -> Map<String, Value> {
         .collect()
 }
 
+/// The key of a JWK, if it is of this kind.
+pub fn ed25519_of(jwk: &Value) -> Option<VerifyingKey> {
+    match PublicKey::from_jwk(jwk)? {
+        PublicKey::Ed25519(key) => Some(key),
+        PublicKey::P256(_) => None,
+    }
+}
+
 /// RFC 7638: what `cnf.jkt` of a token bound to this key says.
 pub fn thumbprint(key: &VerifyingKey) -> String {
     PublicKey::Ed25519(*key).thumbprint()
