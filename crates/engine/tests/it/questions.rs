@@ -11,7 +11,7 @@ use toolgate_contracts::input_request::{QUESTION_S_MAX, QUESTIONS_OPEN_MAX};
 use toolgate_contracts::token::HeldToken;
 use toolgate_contracts::{
     Caller, Fault, FaultKind, Id, InputRequest, InputRequestId, InputRequestState as State, NewQuestion, Permissions,
-    Role, RunId,
+    Role, RunId, Status,
 };
 use toolgate_engine::runs::NewRun;
 use toolgate_registry::commands::Target;
@@ -442,6 +442,45 @@ async fn whoever_waits_is_told_wherever_the_answer_came() {
         assert_eq!(told.state, State::Answered);
         eventually("nothing is left", async || world.store.open_waits(world.tenant, run).await.unwrap().is_empty())
             .await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_waits_for_the_last_of_answer_and_decision() {
+    every_world(async |world| {
+        let (ada, ben) = world.two().await;
+        for answer_first in [true, false] {
+            let run = world.run(&ada, json!({})).await.id;
+            let asked = world.ask(&ada, run).await.id;
+            let call = world.park_in(&ada, run, "writes", json!({"key": "w"})).await;
+            let waits = world.store.open_waits(world.tenant, run).await.unwrap();
+            assert_eq!(waits, OpenWaits { questions: 1, approvals: 1 });
+            let lamp = || json!({"lamp": "hall"});
+            if answer_first {
+                world.answer(&ada, asked, lamp()).await.unwrap();
+            } else {
+                world.reject(&ben, call, "not today").await.unwrap();
+            }
+            assert_eq!(world.state(run).await, RunState::WaitingHuman, "answer first: {answer_first}");
+            if answer_first {
+                world.reject(&ben, call, "not today").await.unwrap();
+            } else {
+                world.answer(&ada, asked, lamp()).await.unwrap();
+            }
+            assert_eq!(world.state(run).await, RunState::Running, "answer first: {answer_first}");
+            let types = world.event_types(run).await;
+            let count = |wanted: &str| types.iter().filter(|told| **told == wanted).count();
+            assert_eq!((count("run.waiting"), count("run.resumed")), (1, 1), "{types:?}");
+        }
+        // An answer approves nothing, whatever it says.
+        let run = world.run(&ada, json!({})).await.id;
+        let call = world.park_in(&ada, run, "writes", json!({"key": "never"})).await;
+        let approve = json!({"call_id": call, "title": "Approve?", "schema": {"type": "object", "properties": {"approve": {"type": "boolean"}}}});
+        let asked = world.engine.ask(&ada, run, question(approve)).await.unwrap().id;
+        world.answer(&ben, asked, json!({"approve": true})).await.unwrap();
+        assert_eq!(world.record(call).await.status, Status::Pending);
+        assert_eq!((world.runner.runs("never"), world.count("grants").await), (0, 0));
     })
     .await;
 }
