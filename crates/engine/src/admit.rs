@@ -5,10 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolgate_contracts::agent::Profile;
+use toolgate_contracts::agent::{Profile, StoredProfile};
 use toolgate_contracts::definition::ToolState;
 use toolgate_contracts::{Caller, ErrorCode, Fault, LeafId, Mode, Runner, Source, Timestamp, ToolError, ToolRef};
-use toolgate_policy::constraint::Constraints;
 use toolgate_policy::labels::Labels;
 use toolgate_registry::schema::{Violation, fill_defaults};
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
@@ -258,11 +257,14 @@ impl Question<'_> {
             let names = [&tool.tool.name.folded(), &tool.name.folded()];
             toolgate_policy::token::check_arguments(token, &names, input)?;
         }
-        for profile in self.profiles(tool).filter(|profile| !profile.constraints.is_empty()) {
-            // What cannot be read denies.
-            let constraints = Constraints::parse(&profile.constraints).map_err(|fault| fault.told().to_owned());
+        for StoredProfile { id, profile, .. } in bound_by(self.registry, self.agent, tool) {
+            if profile.constraints.is_empty() {
+                continue;
+            }
             let names = [&tool.tool.name.folded(), &tool.name.folded()];
-            constraints.and_then(|constraints| constraints.check(&names, input)).map_err(|why| {
+            // What cannot be read denies.
+            let read = self.registry.constraints(*id).map_err(str::to_owned);
+            read.and_then(|constraints| constraints.check(&names, input)).map_err(|why| {
                 ToolError::because(ErrorCode::PolicyDenied, "constraint", why).with("profile", profile.name.as_str())
             })?;
         }
@@ -280,13 +282,21 @@ pub(crate) fn profiles_of<'a>(
     agent: Option<&StoredAgent>,
     tool: &ResolvedTool,
 ) -> impl Iterator<Item = &'a Profile> + use<'a> {
+    bound_by(registry, agent, tool).map(|stored| &stored.profile)
+}
+
+fn bound_by<'a>(
+    registry: &'a TenantRegistry,
+    agent: Option<&StoredAgent>,
+    tool: &ResolvedTool,
+) -> impl Iterator<Item = &'a StoredProfile> + use<'a> {
     let own = agent.and_then(|agent| agent.profile);
     let assigned = agent
         .and_then(|agent| registry.assignments.get(&(agent.id, tool.tool.id)))
         .and_then(|assignment| assignment.profile)
         .filter(|assigned| Some(*assigned) != own);
     let ids = own.into_iter().chain(assigned);
-    ids.filter_map(|id| registry.profiles.get(&id)).map(|stored| &stored.profile)
+    ids.filter_map(|id| registry.profiles.get(&id))
 }
 
 /// A caller who has the tool and may not use it now is told so; everything else looks like an unknown name.

@@ -3,8 +3,10 @@
 //! Every command takes the caller and checks the right itself, so no door can forget it; every change carries its audit
 //! entry and counts the revision, because a change can only be begun with both ([`Registry::begin`]).
 
+mod acceptances;
 mod agents;
 mod classify;
+mod guardrails;
 mod lifecycle;
 mod limits;
 mod openings;
@@ -24,8 +26,10 @@ use toolgate_store::{Change, Store};
 use crate::floor::Floor;
 use crate::snapshot::Snapshot;
 
+pub use acceptances::KeptAcceptance;
 pub use agents::{AgentDraft, FIRST_WORKSPACE, shown};
 pub use classify::Verdict;
+pub use guardrails::KeptGuardrail;
 pub use lifecycle::Reach;
 pub use policies::{DEFAULT_REVISION, Judged as JudgedPolicies};
 pub use register::{Registration, RegistrationAction, Submitted};

@@ -12,6 +12,7 @@ use toolgate_contracts::{
     AgentId, Definition, Digest, Fault, FoldedName, KillScope, ProfileId, TenantId, Timestamp, ToolId, ToolName,
     ToolRef, VersionId, WorkspaceId,
 };
+use toolgate_policy::constraint::Constraints;
 use toolgate_store::catalog::{
     self, Alias, Assignment, Catalog, Classification, GroupMember, KillSwitch, Lifecycle, Override, StoredAgent,
 };
@@ -309,6 +310,7 @@ impl Snapshot {
                         .map(|switch| ((switch.tenant, switch.scope, switch.object), switch.clone()))
                         .collect(),
                     deciding: deciding.of(id, policy_revision),
+                    constraints: OnceLock::new(),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
                 },
@@ -352,6 +354,8 @@ pub struct TenantRegistry {
     kill_switches: HashMap<(TenantId, KillScope, Uuid), KillSwitch>,
     /// What decides calls beside the definitions.
     pub deciding: Deciding,
+    /// The profiles' constraints, read when first asked for.
+    constraints: OnceLock<HashMap<ProfileId, Result<Constraints, String>>>,
     shared: Arc<Shared>,
     names: OnceLock<Names>,
     index: OnceLock<Index>,
@@ -528,6 +532,20 @@ impl TenantRegistry {
     pub fn profile(&self, id_or_name: &str) -> Option<&StoredProfile> {
         let by_id = id_or_name.parse::<ProfileId>().ok().and_then(|id| self.profiles.get(&id));
         by_id.or_else(|| self.profiles.values().find(|stored| stored.profile.name.as_str() == id_or_name))
+    }
+
+    /// What a profile demands of arguments. `Err`: it cannot be read, so nothing passes.
+    pub fn constraints(&self, profile: ProfileId) -> Result<&Constraints, &str> {
+        let read = self.constraints.get_or_init(|| {
+            let parse = |stored: &StoredProfile| {
+                Constraints::parse(&stored.profile.constraints).map_err(|fault| fault.told().to_owned())
+            };
+            self.profiles.values().map(|stored| (stored.id, parse(stored))).collect()
+        });
+        match read.get(&profile) {
+            Some(read) => read.as_ref().map_err(String::as_str),
+            None => Err("the profile is gone"),
+        }
     }
 
     /// Search over tools and agents; results are filtered by what the caller may see.

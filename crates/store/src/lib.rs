@@ -17,6 +17,7 @@ pub mod cursor;
 mod error;
 pub mod events;
 mod guard;
+pub mod guardrails;
 pub mod input_requests;
 pub mod labels;
 pub mod leases;

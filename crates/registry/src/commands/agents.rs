@@ -92,6 +92,7 @@ impl Registry {
         if let Some(allowed) = &profile.allow_tools {
             profile.allow_tools = Some(self.canonical(registry, allowed, "allow_tools")?);
         }
+        self.check_demanded(registry, &profile.guardrails, "/guardrails")?;
         let existing = registry.profile(profile.name.as_str());
         let id = existing.map_or_else(|| self.new_id(), |stored| stored.id);
         let revision = existing.map_or(1, |stored| stored.revision + 1);
@@ -207,7 +208,7 @@ impl Registry {
 
     /// The tools of a list by their canonical names, which never change; an unknown one is refused, because a misspelt
     /// name in `deny_tools` would deny nothing and nobody would notice.
-    fn canonical(&self, registry: &TenantRegistry, names: &[String], member: &str) -> Result<Vec<String>, Fault> {
+    pub(super) fn canonical(&self, registry: &TenantRegistry, names: &[String], member: &str) -> Result<Vec<String>, Fault> {
         let today = self.now().day();
         let canonical = |(index, entry): (usize, &String)| {
             let reference = entry.parse::<ToolRef>().ok();
