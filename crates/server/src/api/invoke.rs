@@ -1,6 +1,8 @@
 //! `POST /invoke`: seed 002's invocation protocol at its fixed address. The token in the body is the credential, and
 //! there is no other; every answer that can be given is given with 200 and signed.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -11,7 +13,7 @@ use ed25519_dalek::{SigningKey, VerifyingKey};
 use serde_json::{Map, Value, json};
 use toolgate_contracts::call::WAIT_S_MAX;
 use toolgate_contracts::json as strict;
-use toolgate_contracts::{CallRequest, Caller, Envelope, Fault, FaultKind, Mode, Permission, Source};
+use toolgate_contracts::{CallRequest, Envelope, Fault, FaultKind, Mode, Permission, Source, Status};
 use toolgate_policy::response::sign_response;
 use toolgate_policy::token::Keys;
 use toolgate_vault::{Key, Purpose};
@@ -20,6 +22,9 @@ use crate::app::App;
 use crate::auth;
 use crate::compat::tool_layer::{Answer, Invocation, METADATA, SignedAnswer};
 use crate::problem::Problem;
+
+/// What is over by then is answered by the call itself.
+const SHORT_S: u64 = 1;
 
 /// Calls a tool with a capability token, in the words of the invocation protocol.
 #[utoipa::path(post, path = "/invoke", tag = "compat", request_body = Invocation, responses((status = 200, body = SignedAnswer), (status = 400)))]
@@ -51,7 +56,7 @@ fn read(body: &[u8]) -> Result<Invocation, Fault> {
 
 async fn called(app: &App, request: &Parts, invocation: &Invocation) -> Result<Envelope, Fault> {
     refuse_deciders(app, request).await?;
-    let caller = app.token_caller(&invocation.capability_token).await?;
+    let caller = app.token_caller(&invocation.capability_token, request).await?;
     if caller.may(&Permission::APPROVALS_DECIDE) {
         return Err(decides());
     }
@@ -67,7 +72,13 @@ async fn called(app: &App, request: &Parts, invocation: &Invocation) -> Result<E
         return Err(Fault::invalid(told, "send a new UUID with each request").at("/request_id"));
     }
     let source = if caller.agent.is_some() { Source::Agent } else { Source::Api };
-    app.engine.submit(&caller, source, call_of(invocation)).await
+    let envelope = app.engine.submit(&caller, source, call_of(invocation)).await?;
+    if envelope.status != Status::Running {
+        return Ok(envelope);
+    }
+    // What runs is waited for; for a person nobody waits with an open connection.
+    let until = tokio::time::Instant::now() + Duration::from_secs(WAIT_S_MAX);
+    app.engine.when_ended(caller.tenant, envelope.id, until).await
 }
 
 fn call_of(invocation: &Invocation) -> CallRequest {
@@ -77,7 +88,7 @@ fn call_of(invocation: &Invocation) -> CallRequest {
     CallRequest {
         request_id: Some(invocation.request_id.clone()),
         mode: if invocation.is_dry_run() { Mode::DryRun } else { Mode::Execute },
-        wait: Some(WAIT_S_MAX),
+        wait: Some(SHORT_S),
         metadata: Some(metadata),
         ..CallRequest::new(invocation.tool(), Value::Object(invocation.args.clone()))
     }
@@ -93,7 +104,7 @@ async fn refuse_deciders(app: &App, request: &Parts) -> Result<(), Fault> {
     {
         return Ok(());
     }
-    match auth::caller_of(app, request).await {
+    match auth::again(app, request).await {
         Ok(caller) if caller.may(&Permission::APPROVALS_DECIDE) => Err(decides()),
         _ => Ok(()),
     }
@@ -107,19 +118,12 @@ fn decides() -> Fault {
     )
 }
 
-impl App {
-    /// Whom a capability token stands for, if it is good here and now.
-    #[expect(clippy::unused_async, reason = "whether a token was revoked is in the database")]
-    pub(crate) async fn token_caller(&self, _token: &str) -> Result<Caller, Fault> {
-        Err(Fault::new(FaultKind::Unauthenticated, "tokens are not available", "use a key and `POST /api/v1/calls`"))
-    }
-}
-
 /// The keys that check what this server signed: answers of the invocation protocol, and tokens (RFC 7517).
 #[utoipa::path(get, path = "/.well-known/jwks.json", tag = "compat", responses((status = 200, body = Object)))]
 pub async fn jwks(State(app): State<App>) -> Result<Response, Problem> {
     // Made when first asked for, so that whoever reads them before the first answer has them.
     app.keyring.key(Purpose::Response, None).await?;
+    app.keyring.key(Purpose::Token, None).await?;
     let mut keys = app.keyring.all(Purpose::Response, None).await?;
     keys.extend(app.keyring.all(Purpose::Token, None).await?);
     let named = |key: &std::sync::Arc<Key>| (key.kid().to_owned(), public(key));

@@ -132,7 +132,9 @@ async fn tool_runs_and_executions_are_the_specification_s() {
         world.send(&member, "POST", "/api/v1/compat/execute", json!({"slug": "nothing", "input": {}})).await.refused(404);
 
         let runs = world.get(&member, "/api/v1/compat/tool-runs?tool=calculator").await.ok();
-        let [error, success] = items(&runs) else { panic!("{runs:#}") };
+        assert_eq!(items(&runs).len(), 2);
+        let of = |status: &str| items(&runs).iter().find(|run| run["status"] == status).unwrap();
+        let (error, success) = (of("error"), of("success"));
         let members = [
             "id", "tenant_id", "tool_slug", "user_id", "input", "output", "status", "error", "duration_ms", "source",
             "chat_id", "session_id",
@@ -296,6 +298,78 @@ async fn audit_events_are_signed_and_their_key_rotates() {
         let other = world.get(&As::OwnerOf("acme"), "/api/v1/compat/audit-event-key").await.ok();
         assert_ne!(other["keys"][0]["key"], rotated["keys"][0]["key"]);
         assert_eq!(items(&world.get(&As::OwnerOf("acme"), "/api/v1/compat/audit-events").await.ok()).len(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_invocation_protocol_takes_a_token_and_nothing_else() {
+    every_world(async |world| {
+        let author = world.user("default", "ann", &["author"]).await;
+        let agent = world.send(&author, "POST", "/api/v1/agents", json!({"name": "builder"})).await.ok();
+        let caller = agent["id"].as_str().unwrap();
+        let external = json!({"egress_class": "write", "runner": {"kind": "external"}});
+        world.register(&As::Owner, tool("tickets.close", external)).await.ok();
+        world.send(&As::Owner, "PUT", "/api/v1/agents/builder/tools/tickets.close", json!({})).await.ok();
+        let mint = json!({"scope": ["tool:calculator", "tool:tickets.close"], "agent": "builder"});
+        let token = world.send(&author, "POST", "/api/v1/tokens", mint).await.ok()["token"].clone();
+        let body = |number: u32, tool: (&str, &str), args: Value| {
+            json!({
+                "request_id": format!("7c5e3f6a-0000-4000-8000-{number:012}"), "caller_id": caller,
+                "capability_token": token, "tool_id": tool.0, "function_name": tool.1, "args": args,
+                "metadata": {"pr_id": 42},
+            })
+        };
+        let invoke = async |body: Value| {
+            let answer = world.send(&As::Nobody, "POST", "/invoke", body).await;
+            assert_eq!(answer.status, 200, "{:#}", answer.body);
+            answer.body
+        };
+        let sum = ("calculator", "");
+        let first = body(1, sum, json!({"expression": "6 * 7"}));
+        let done = invoke(first.clone()).await;
+        assert_eq!((&done["status"], &done["code"]), (&json!("ok"), &json!(0)), "{done:#}");
+        let again = invoke(first.clone()).await;
+        assert_eq!(again["output"], done["output"]);
+        let calls = world.get(&As::Owner, "/api/v1/calls?meta=pr_id%3D42").await.ok();
+        let [call] = items(&calls) else { panic!("one call, however often it is asked for: {calls:#}") };
+        assert_eq!((&call["source"], &call["agent_id"]), (&json!("agent"), &agent["id"]));
+        let other = invoke(body(1, sum, json!({"expression": "1"}))).await;
+        assert_eq!((&other["status"], &other["code"]), (&json!("error"), &json!(1)), "another body: {other:#}");
+
+        let mut dry = body(2, ("tickets", "close"), json!({"id": "7"}));
+        dry["metadata"]["dry_run"] = json!(true);
+        let dry = invoke(dry).await;
+        assert_eq!((&dry["status"], &dry["output"]["would_run"]), (&json!("ok"), &json!(true)), "{dry:#}");
+
+        let write = body(3, ("tickets", "close"), json!({"id": "7"}));
+        let parked = invoke(write.clone()).await;
+        assert_eq!((&parked["status"], &parked["code"]), (&json!("pending"), &json!(10)), "{parked:#}");
+        assert_eq!(parked["output"]["status"], "pending");
+        let approver = world.user("default", "boss", &["approver"]).await;
+        let decide = format!("/api/v1/approvals/{}/decide", parked["output"]["id"].as_str().unwrap());
+        let no = json!({"decision": "reject", "reason": "unsafe egress target"});
+        world.send(&approver, "POST", &decide, no).await.ok();
+        let rejected = invoke(write).await;
+        assert_eq!((&rejected["status"], &rejected["code"]), (&json!("denied"), &json!(11)), "{rejected:#}");
+
+        for (wrong, code) in [
+            (json!({"caller_id": "somebody"}), 5),
+            (json!({"capability_token": "a.b.c"}), 5),
+            (json!({"tool_id": "echo", "function_name": ""}), 4),
+            (json!({"args": {"expression": 1}}), 1),
+            (json!({"request_id": "not-a-uuid"}), 1),
+        ] {
+            let mut body = body(9, sum, json!({"expression": "1"}));
+            body.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+            let answer = invoke(body).await;
+            assert_eq!(answer["code"], code, "{wrong}: {answer:#}");
+            assert!(answer["signature"].is_string() && answer["output"]["error"].is_object(), "{answer:#}");
+        }
+
+        let events = world.get(&As::Owner, "/api/v1/compat/audit-events").await.ok();
+        let event = items(&events).iter().find(|event| event["request_id"] == first["request_id"]).unwrap();
+        assert_eq!((&event["caller_id"], &event["result_code"]), (&json!(caller), &json!(0)));
     })
     .await;
 }
