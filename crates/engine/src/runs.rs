@@ -7,6 +7,7 @@ use toolgate_contracts::call::RunState;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{CallId, Caller, Fault, Limits, Page, Permission, RunId, Status, StepId, TenantId, Timestamp};
+use toolgate_policy::labels::Origins;
 use toolgate_registry::toolset::View;
 use toolgate_store::Change;
 use toolgate_store::calls::{CallFilter, CallSummary, Sight};
@@ -83,6 +84,8 @@ impl Engine {
         joined.extend(seen.labels.iter());
         joined.sort_unstable();
         joined.dedup();
+        let of_parent = parent.as_ref().and_then(|parent| serde_json::from_value::<Origins>(parent.origins.clone()).ok());
+        let origins = seen.origins.clone().join(&of_parent.unwrap_or_default());
         let run = Run {
             id,
             root_run_id: parent.as_ref().map_or(id, |parent| parent.root_run_id),
@@ -95,7 +98,7 @@ impl Engine {
             reason: None,
             limits: within(canonical_limits(registry, caller, agent, limits, now)?, parent.as_ref()),
             labels: joined,
-            origins: serde_json::to_value(&seen.origins).unwrap_or_default(),
+            origins: serde_json::to_value(&origins).unwrap_or_default(),
             calls_counted: 0,
             created_at: now,
             updated_at: now,
@@ -357,6 +360,15 @@ impl Engine {
         change.cancel_questions_of(run.id, now);
         self.store.commit(change).await?;
         self.signal(caller.tenant, run.id, None);
+        // Nobody waits for them any more, and whoever decided would decide for nothing.
+        for call in self.store.parked_calls_of(caller.tenant, run.id).await? {
+            let Some(record) = self.store.call(caller.tenant, call).await? else { continue };
+            if let Err(fault) =
+                Box::pin(self.cancel_parked(caller.tenant, &record, &caller.principal.to_string())).await
+            {
+                tracing::debug!(%call, "not cancelled with its run: {}", fault.told());
+            }
+        }
         if state == RunState::Cancelled {
             let open = CallFilter { run: Some(run.id), status: Some(Status::Running), ..CallFilter::default() };
             for call in self.list_calls(caller, &open, None, SHOWN_CALLS_MAX).await?.items {

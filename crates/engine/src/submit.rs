@@ -78,6 +78,8 @@ pub(crate) enum Admission {
     Permitted(Box<Permitted>),
     /// It ended before it could run, or it was answered before.
     Answered(Box<Envelope>),
+    /// It waits for a person, and its caller until then for its end.
+    Parked(CallId, tokio::time::Instant),
 }
 
 impl Engine {
@@ -99,8 +101,10 @@ impl Engine {
         let path = async {
             let asked = self.identify(caller, source, request, manner).instrument(step("identify")).await?;
             let wait = asked.wait;
+            let tenant = asked.caller.tenant;
             match self.admit(asked).await? {
                 Admission::Answered(envelope) => Ok(*envelope),
+                Admission::Parked(id, until) => self.when_ended(tenant, id, until).await,
                 Admission::Permitted(permitted) => self.run(*permitted, wait).await,
             }
         };
@@ -135,6 +139,10 @@ impl Engine {
                     Err(tokio::spawn(async move { engine.run(*permitted, wait).await }))
                 }
                 Ok((Admission::Answered(envelope), _)) => Ok(Ok(*envelope)),
+                Ok((Admission::Parked(id, until), _)) => {
+                    let (engine, tenant) = (self.clone(), caller.tenant);
+                    Err(tokio::spawn(async move { engine.when_ended(tenant, id, until).await }))
+                }
                 Err(fault) => Ok(Err(fault)),
             });
         }
@@ -220,6 +228,7 @@ impl Engine {
             now,
             depth: u32::try_from(asked.above.len()).unwrap_or(u32::MAX),
             labels: asked.seen.labels,
+            examining: asked.manner == Manner::Examining,
         };
         let input = std::mem::replace(&mut asked.request.input, Value::Null);
         let answer = question.answer(input);

@@ -1,26 +1,41 @@
 //! Every route, in one place. Those of [`behind_the_door`] have a caller; the few of [`in_front`] have none.
 
 mod agents;
+mod approvals;
 pub mod audit;
 mod calls;
+mod compat;
 mod control;
+mod database_roles;
 mod document;
 mod events;
+mod grants;
 mod inputs;
+mod invoke;
 mod keys;
 mod paging;
 mod people;
 mod profiles;
 mod runs;
 mod search;
+mod secrets;
+mod server_keys;
 mod session;
+mod settings;
 mod system;
+mod tokens;
+mod tool_tests;
 mod tool_views;
 mod tools;
 mod usage;
+mod webhooks;
 
-use axum::extract::DefaultBodyLimit;
+use std::convert::Infallible;
+
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::response::{IntoResponse as _, Response};
 use axum::{Router, middleware};
+use tower::{Service, ServiceExt as _};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -44,7 +59,9 @@ struct Document;
 
 pub fn router(app: &App) -> Router {
     let (router, _) = in_front().merge(behind_the_door(app)).split_for_parts();
+    let tools = alias_of_tools(router.clone().with_state(app.clone()));
     router
+        .nest_service("/api/tools", tools)
         .route("/openapi.json", axum::routing::get(document::served))
         .route("/api/{*rest}", axum::routing::any(no_route))
         .method_not_allowed_fallback(no_route)
@@ -70,6 +87,8 @@ fn in_front() -> OpenApiRouter<App> {
         .routes(routes!(system::metrics))
         .routes(routes!(session::sign_in))
         .routes(routes!(session::session))
+        .routes(routes!(invoke::invoke))
+        .routes(routes!(invoke::jwks))
 }
 
 fn behind_the_door(app: &App) -> OpenApiRouter<App> {
@@ -82,7 +101,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(session::sign_out))
         .routes(routes!(tools::list, tools::register))
         .routes(routes!(tools::lint))
-        .routes(routes!(tools::show, tools::delete))
+        .routes(routes!(tools::show, tools::delete, tool_tests::edit))
+        .routes(routes!(tool_tests::test))
+        .routes(routes!(tool_tests::test_stream))
         .routes(routes!(tools::versions))
         .routes(routes!(tools::diff))
         .routes(routes!(tools::set_enabled))
@@ -92,6 +113,13 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(control::show_limits, control::set_limits))
         .routes(routes!(control::kill_switches, control::set_kill_switch))
         .routes(routes!(usage::usage))
+        .routes(routes!(compat::tool_invocations))
+        .routes(routes!(compat::tool_invocations_v))
+        .routes(routes!(compat::tool_runs))
+        .routes(routes!(compat::execute))
+        .routes(routes!(compat::capabilities))
+        .routes(routes!(compat::audit_events))
+        .routes(routes!(compat::audit_event_key))
         .routes(routes!(calls::preflight))
         .routes(routes!(calls::submit, calls::list))
         .routes(routes!(calls::show))
@@ -111,6 +139,13 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(inputs::show))
         .routes(routes!(inputs::answer))
         .routes(routes!(inputs::cancel))
+        .routes(routes!(approvals::list))
+        .routes(routes!(approvals::count))
+        .routes(routes!(approvals::decide_all))
+        .routes(routes!(approvals::show))
+        .routes(routes!(approvals::decide))
+        .routes(routes!(grants::list, grants::create))
+        .routes(routes!(grants::revoke))
         .routes(routes!(events::of_run))
         .routes(routes!(events::of_tenant))
         .routes(routes!(runs::lease))
@@ -128,6 +163,16 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(profiles::show, profiles::replace, profiles::delete))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(tokens::list, tokens::mint, tokens::revoke_of_agent))
+        .routes(routes!(tokens::show, tokens::revoke))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::which))
+        .routes(routes!(secrets::rotate))
+        .routes(routes!(secrets::set, secrets::delete))
+        .routes(routes!(secrets::allow))
+        .routes(routes!(server_keys::list))
+        .routes(routes!(server_keys::rewrap))
+        .routes(routes!(server_keys::rotate))
         .routes(routes!(people::list_tenants, people::create_tenant))
         .routes(routes!(people::edit_tenant))
         .routes(routes!(people::list_workspaces, people::create_workspace))
@@ -136,6 +181,16 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(people::sign_in_link))
         .routes(routes!(people::erase_person))
         .routes(routes!(people::export_person))
+        .routes(routes!(settings::show, settings::replace))
+        .routes(routes!(settings::openings, settings::open))
+        .routes(routes!(settings::close))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::keys))
+        .routes(routes!(webhooks::show, webhooks::replace, webhooks::delete))
+        .routes(routes!(webhooks::test))
+        .routes(routes!(webhooks::resume))
+        .routes(routes!(webhooks::rotate))
+        .routes(routes!(webhooks::deliveries))
         .routes(routes!(audit::entries))
         .routes(routes!(audit::prove))
         .routes(routes!(audit::checkpoint))
@@ -149,6 +204,30 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(system::doctor))
         .routes(routes!(system::database))
         .routes(routes!(system::backup))
+        .routes(routes!(database_roles::list))
+        .routes(routes!(database_roles::map, database_roles::unmap))
+}
+
+/// Seed 001's addresses of tools: the same handlers, under the path without a version. What is nested has no parameters
+/// of its own, so that the handlers find theirs.
+fn alias_of_tools(
+    router: Router,
+) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static {
+    tower::service_fn(move |mut request: Request| {
+        let router = router.clone();
+        async move {
+            let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+            // The prefix is cut off; the list itself has nothing behind it.
+            let rest = target.strip_prefix("/?").map(|query| format!("?{query}"));
+            let rest = rest.unwrap_or_else(|| if target == "/" { String::new() } else { target.to_owned() });
+            request.extensions_mut().insert(auth::tokens::AskedFor(format!("/api/tools{rest}")));
+            match format!("/api/v1/tools{rest}").parse() {
+                Ok(uri) => *request.uri_mut() = uri,
+                Err(_) => return Ok(no_route(request.uri().clone()).await.into_response()),
+            }
+            router.oneshot(request).await
+        }
+    })
 }
 
 async fn no_route(uri: axum::http::Uri) -> Problem {

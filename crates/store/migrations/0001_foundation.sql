@@ -407,7 +407,8 @@ CREATE TABLE calls (
         NOT person_required
         OR status IN ('pending', 'rejected', 'failed', 'cancelled')
         OR mode = 'dry_run'
-        OR (approval_status = 'approved' AND approval_decided_by IS NOT NULL AND approval_decided_by <> 'system:timeout'))
+        OR (approval_status = 'approved' AND approval_decided_by IS NOT NULL
+            AND approval_decided_by NOT IN ('system:timeout', 'system:fire_and_continue')))
 ) {by_id};
 CREATE INDEX calls_tool ON calls (tenant_id, tool_id, id);
 CREATE INDEX calls_principal ON calls (tenant_id, principal, id);
@@ -516,6 +517,7 @@ CREATE TABLE approvals (
 CREATE INDEX approvals_open ON approvals (tenant_id, id) WHERE state = 'open';
 CREATE INDEX approvals_expiry ON approvals (expires_at) WHERE state = 'open' AND frozen_at IS NULL;
 CREATE INDEX approvals_reminder ON approvals (remind_at) WHERE state = 'open' AND frozen_at IS NULL AND remind_at IS NOT NULL;
+CREATE INDEX approvals_frozen ON approvals (tenant_id) WHERE state = 'open' AND frozen_at IS NOT NULL;
 CREATE UNIQUE INDEX approvals_call ON approvals (tenant_id, call_id);
 
 CREATE TABLE approval_votes (

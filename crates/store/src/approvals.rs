@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use toolgate_contracts::definition::HitlMode;
 use toolgate_contracts::{
-    AgentId, ApprovalId, ApprovalState, AskReason, CallId, Digest, Fault, GrantId, Page, RunId, TenantId, Timestamp,
-    ToolId, Vote, WorkspaceId,
+    AgentId, ApprovalId, ApprovalState, AskReason, CallId, Digest, Fault, GrantId, Page, Principal, RunId, TenantId,
+    Timestamp, ToolId, UserId, Vote, WorkspaceId,
 };
 
 use crate::change::{Change, Expect};
@@ -80,6 +80,18 @@ pub struct ApprovalFilter {
     pub tool: Option<ToolId>,
     pub agent: Option<AgentId>,
     pub workspace: Option<WorkspaceId>,
+    pub seen_by: SeenBy,
+}
+
+/// Whose eyes a list is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum SeenBy {
+    #[default]
+    Everybody,
+    /// What belongs to no workspace or to one of this user's, and what they asked for themselves.
+    Member { user: UserId, own: Principal },
+    /// What this one asked for, or one of these agents did.
+    Asker { own: Principal, agents: Vec<AgentId> },
 }
 
 /// How an approval ended.
@@ -316,25 +328,25 @@ impl Change {
         )
     }
 
-    /// Deadlines stand still from now on: of the whole tenant, an agent's, or a tool's.
-    pub fn freeze_approvals(&mut self, agent: Option<AgentId>, tool: Option<ToolId>, at: Timestamp) -> &mut Self {
+    /// The deadlines of what this agent, or none, asks of this tool stand still since then; what was over before stays
+    /// over.
+    pub fn freeze_approvals(&mut self, agent: Option<AgentId>, tool: ToolId, since: Timestamp) -> &mut Self {
         self.then(
-            "UPDATE approvals SET frozen_at = $2 WHERE tenant_id = $1 AND state = 'open' AND frozen_at IS NULL
-                AND ($3 OR agent_id = $4) AND ($5 OR tool_id = $6)",
-            [at.into(), agent.is_none().into(), agent.into(), tool.is_none().into(), tool.into()],
+            "UPDATE approvals SET frozen_at = CASE WHEN created_at > $5 THEN created_at ELSE $5 END
+             WHERE tenant_id = $1 AND state = 'open' AND frozen_at IS NULL AND expires_at > $5
+                AND (agent_id = $2 OR ($3 AND agent_id IS NULL)) AND tool_id = $4",
+            [agent.into(), agent.is_none().into(), tool.into(), since.into()],
         )
     }
 
-    /// And go on where they stood, of those that nothing else holds.
-    pub fn thaw_approvals(&mut self, agent: Option<AgentId>, tool: Option<ToolId>, at: Timestamp) -> &mut Self {
+    /// And go on where they stood.
+    pub fn thaw_approvals(&mut self, agent: Option<AgentId>, tool: ToolId, now: Timestamp) -> &mut Self {
         self.then(
-            "UPDATE approvals SET expires_at = expires_at + ($2 - frozen_at), remind_at = remind_at + ($2 - frozen_at),
+            "UPDATE approvals SET expires_at = expires_at + ($5 - frozen_at), remind_at = remind_at + ($5 - frozen_at),
                 frozen_at = NULL
-             WHERE tenant_id = $1 AND frozen_at IS NOT NULL AND ($3 OR agent_id = $4) AND ($5 OR tool_id = $6)
-                AND NOT EXISTS (SELECT 1 FROM kill_switches k WHERE k.tenant_id = approvals.tenant_id
-                    AND (k.scope = 'tenant' OR (k.scope = 'agent' AND k.object_id = approvals.agent_id)
-                        OR (k.scope = 'tool' AND k.object_id = approvals.tool_id)))",
-            [at.into(), agent.is_none().into(), agent.into(), tool.is_none().into(), tool.into()],
+             WHERE tenant_id = $1 AND state = 'open' AND frozen_at IS NOT NULL
+                AND (agent_id = $2 OR ($3 AND agent_id IS NULL)) AND tool_id = $4",
+            [agent.into(), agent.is_none().into(), tool.into(), now.into()],
         )
     }
 
@@ -481,30 +493,11 @@ impl Store {
         let list = ListOf { tenant, list: "approvals", filter: &text };
         let after = cursor.map(|cursor| list.key(cursor)).transpose()?;
         let open = filter.state == Some(ApprovalState::Open);
-        let mut condition = String::new();
-        let mut parameters: Vec<Value> = Vec::new();
-        let mut bind = |what: &str, value: Value| {
-            parameters.push(value);
-            condition = format!("{condition} AND {what} ${}", parameters.len() + 1);
-        };
+        let (mut condition, mut parameters) = conditions(filter);
         if let Some(after) = after.and_then(|key| key.parse::<ApprovalId>().ok()) {
-            bind(if open { "id >" } else { "id <" }, after.into());
-        }
-        if let Some(tool) = filter.tool {
-            bind("tool_id =", tool.into());
-        }
-        if let Some(agent) = filter.agent {
-            bind("agent_id =", agent.into());
-        }
-        if let Some(workspace) = filter.workspace {
-            bind("workspace_id =", workspace.into());
-        }
-        if let Some(state) = filter.state.filter(|_| !open) {
-            bind("state =", state.as_str().into());
-        }
-        // A literal, so that the partial index is seen to fit.
-        if open {
-            condition += " AND state = 'open'";
+            parameters.push(after.into());
+            let beyond = if open { "id >" } else { "id <" };
+            condition = format!("{condition} AND {beyond} ${}", parameters.len() + 1);
         }
         let order = if open { "ASC" } else { "DESC" };
         let sql = format!(
@@ -519,10 +512,11 @@ impl Store {
         Ok(Page { items, next_cursor })
     }
 
-    /// How many wait.
-    pub async fn open_approvals(&self, tenant: TenantId) -> Result<u32, Error> {
-        let sql = "SELECT count(*) FROM approvals WHERE tenant_id = $1 AND state = 'open'";
-        let rows = self.query(&Scope::Tenant(tenant), sql, vec![]).await?;
+    /// How many of a list there are.
+    pub async fn count_approvals(&self, tenant: TenantId, filter: &ApprovalFilter) -> Result<u32, Error> {
+        let (condition, parameters) = conditions(filter);
+        let sql = format!("SELECT count(*) FROM approvals WHERE tenant_id = $1{condition}");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
         rows.first().map_or(Ok(0), |row| row.get(0))
     }
 
@@ -553,12 +547,35 @@ impl Store {
         rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
     }
 
+    /// Who asks of which tool, of what is open and whose deadline runs.
+    pub async fn asked_pairs(&self, tenant: TenantId) -> Result<Vec<(Option<AgentId>, ToolId)>, Error> {
+        let sql = "SELECT DISTINCT agent_id, tool_id FROM approvals
+            WHERE tenant_id = $1 AND state = 'open' AND frozen_at IS NULL";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![]).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    }
+
+    /// Who asks of which tool, of what stands still, whoever's.
+    pub async fn frozen_pairs(&self) -> Result<Vec<(TenantId, Option<AgentId>, ToolId)>, Error> {
+        let sql = "SELECT DISTINCT tenant_id, agent_id, tool_id FROM approvals
+            WHERE state = 'open' AND frozen_at IS NOT NULL";
+        let rows = self.query(&Scope::Everyone("whose deadline goes on"), sql, vec![]).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).collect()
+    }
+
     /// Calls that were approved and that nobody has begun to run, whoever's, oldest first.
     pub async fn approved_calls(&self) -> Result<Vec<(TenantId, CallId)>, Error> {
         let sql =
             "SELECT tenant_id, id FROM calls WHERE status = 'approved' AND status <> 'completed' ORDER BY id LIMIT 500";
         let rows = self.query(&Scope::Everyone("what is approved is anyone's to run"), sql, vec![]).await?;
         rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    }
+
+    /// Calls of a run that wait for a person, or were approved and do not run yet.
+    pub async fn parked_calls_of(&self, tenant: TenantId, run: RunId) -> Result<Vec<CallId>, Error> {
+        let sql = "SELECT id FROM calls WHERE tenant_id = $1 AND run_id = $2 AND status IN ('pending', 'approved') ORDER BY id";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?;
+        rows.iter().map(|row| row.get(0)).collect()
     }
 
     /// The grant of a call that still holds, if there is one.
@@ -613,6 +630,53 @@ impl Store {
         let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
         Ok(Page { items, next_cursor })
     }
+}
+
+/// A filter as a condition behind `tenant_id = $1`, with its parameters from `$2` on.
+fn conditions(filter: &ApprovalFilter) -> (String, Vec<Value>) {
+    let ApprovalFilter { state, tool, agent, workspace, seen_by } = filter;
+    let mut condition = String::new();
+    let mut parameters: Vec<Value> = Vec::new();
+    let mut bind = |value: Value| {
+        parameters.push(value);
+        format!("${}", parameters.len() + 1)
+    };
+    match state {
+        // A literal, so that the partial index is seen to fit.
+        Some(ApprovalState::Open) => condition += " AND state = 'open'",
+        Some(state) => condition += &format!(" AND state = {}", bind(state.as_str().into())),
+        None => {}
+    }
+    if let Some(tool) = tool {
+        condition += &format!(" AND tool_id = {}", bind((*tool).into()));
+    }
+    if let Some(agent) = agent {
+        condition += &format!(" AND agent_id = {}", bind((*agent).into()));
+    }
+    if let Some(workspace) = workspace {
+        condition += &format!(" AND workspace_id = {}", bind((*workspace).into()));
+    }
+    match seen_by {
+        SeenBy::Everybody => {}
+        SeenBy::Member { user, own } => {
+            let (user, own) = (bind((*user).into()), bind(own.to_string().into()));
+            condition += &format!(
+                " AND (workspace_id IS NULL
+                    OR workspace_id IN (SELECT m.workspace_id FROM workspace_members m WHERE m.tenant_id = $1 AND m.user_id = {user})
+                    OR call_id IN (SELECT c.id FROM calls c WHERE c.tenant_id = $1 AND c.id = approvals.call_id AND c.principal = {own}))"
+            );
+        }
+        SeenBy::Asker { own, agents } => {
+            let own = bind(own.to_string().into());
+            let agents: Vec<String> = agents.iter().map(|agent| bind((*agent).into())).collect();
+            let managed =
+                if agents.is_empty() { String::new() } else { format!(" OR agent_id IN ({})", agents.join(", ")) };
+            condition += &format!(
+                " AND (call_id IN (SELECT c.id FROM calls c WHERE c.tenant_id = $1 AND c.id = approvals.call_id AND c.principal = {own}){managed})"
+            );
+        }
+    }
+    (condition, parameters)
 }
 
 fn approval(row: &Row) -> Result<Approval, Error> {

@@ -11,7 +11,7 @@ use toolgate_contracts::{
     Status, Timestamp, Vote, json as strict,
 };
 use toolgate_policy::labels::Labels;
-use toolgate_store::approvals::{Approval, ApprovalFilter, CastVote};
+use toolgate_store::approvals::{Approval, ApprovalFilter, CastVote, SeenBy};
 use toolgate_store::calls::{CallFilter, CallRecord, Sight};
 use utoipa::ToSchema;
 
@@ -118,10 +118,8 @@ impl Engine {
         cursor: Option<&str>,
         limit: u32,
     ) -> Result<Page<Card>, Fault> {
-        if caller.agent.is_some() || !caller.may(&Permission::APPROVALS_READ) {
-            caller.require(&Permission::CALLS_READ_OWN)?;
-        }
-        let page = self.store.approvals(caller.tenant, filter, cursor, limit).await?;
+        let filter = self.as_seen_by(caller, filter).await?;
+        let page = self.store.approvals(caller.tenant, &filter, cursor, limit).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for approval in page.items {
             let Some(record) = self.store.call(caller.tenant, approval.call).await? else { continue };
@@ -130,6 +128,35 @@ impl Engine {
             }
         }
         Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
+    /// How many of a list the caller sees.
+    pub async fn count_approvals(&self, caller: &Caller, filter: &ApprovalFilter) -> Result<u32, Fault> {
+        let filter = self.as_seen_by(caller, filter).await?;
+        Ok(self.store.count_approvals(caller.tenant, &filter).await?)
+    }
+
+    async fn as_seen_by(&self, caller: &Caller, filter: &ApprovalFilter) -> Result<ApprovalFilter, Fault> {
+        let seen_by = self.seen_by_whom(caller).await?;
+        // Whoever acts as an agent sees that agent's.
+        Ok(ApprovalFilter { seen_by, agent: caller.agent.or(filter.agent), ..filter.clone() })
+    }
+
+    /// As [`Engine::sees_approval`], for a whole list.
+    async fn seen_by_whom(&self, caller: &Caller) -> Result<SeenBy, Fault> {
+        if caller.agent.is_none() && caller.may(&Permission::APPROVALS_READ) {
+            return Ok(match caller.principal {
+                Principal::User(user) if !caller.may(&Permission::MEMBERS_MANAGE) => {
+                    SeenBy::Member { user, own: caller.principal }
+                }
+                _ => SeenBy::Everybody,
+            });
+        }
+        Ok(match self.sight_of_own(caller).await? {
+            Sight::OwnAndManaged { viewer, agents } => SeenBy::Asker { own: viewer, agents },
+            // INVARIANT: never of `sight_of_own`.
+            Sight::Everything => SeenBy::Asker { own: caller.principal, agents: Vec::new() },
+        })
     }
 
     /// Those who read approvals see those of their workspaces; whoever asked sees their own.

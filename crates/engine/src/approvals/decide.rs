@@ -204,13 +204,8 @@ impl Engine {
 
     /// Nothing runs under a kill switch, so nothing is approved under one.
     fn not_stopped(&self, caller: &Caller, record: &CallRecord) -> Result<(), Fault> {
-        let snapshot = self.registry.snapshot();
-        let registry = snapshot.tenant(caller.tenant)?;
-        match registry.stopped(record.agent, record.tool) {
-            Some(switch) => Err(Fault::conflict(
-                format!("a kill switch is on: {}", switch.reason),
-                "its deadline stands still; release the kill switch, then approve",
-            )),
+        match self.call_stopped(caller.tenant, record.agent, record.tool)? {
+            Some(stopped) => Err(Fault::conflict(stopped.why, "its deadline stands still; let it go on, then approve")),
             None => Ok(()),
         }
     }

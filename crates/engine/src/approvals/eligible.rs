@@ -153,7 +153,7 @@ impl Engine {
                 let began = self.store.session_began(caller.tenant, session).await?;
                 began.is_some_and(|began| now <= began.plus_seconds(STEP_UP_S))
             }
-            Credential::ApiKey(_) | Credential::Token(_) | Credential::LocalFolder => false,
+            Credential::ApiKey(_) | Credential::Token(_) | Credential::DatabaseRole | Credential::LocalFolder => false,
         };
         if fresh {
             return Ok(());

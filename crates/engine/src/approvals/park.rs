@@ -49,7 +49,7 @@ impl Engine {
         }))
     }
 
-    /// Parks a call, and waits for its end as long as its caller does.
+    /// Parks a call. Its caller waits elsewhere: a wait holds no place that a call could run in.
     pub(crate) async fn park(
         &self,
         asked: Asked,
@@ -75,8 +75,7 @@ impl Engine {
         let goes_on = asking.mode == HitlMode::FireAndContinue && asking.person_required;
         let recorded = prepared.call.mode == Mode::Record;
         let until = tokio::time::Instant::now() + if goes_on || recorded { std::time::Duration::ZERO } else { wait };
-        let envelope = self.when_ended(tenant, id, until).await?;
-        Ok(Admission::Answered(Box::new(envelope)))
+        Ok(Admission::Parked(id, until))
     }
 
     /// What is asked, and what a decision will hold for.

@@ -15,7 +15,6 @@ use toolgate_contracts::{
     ApprovalState, CallId, Caller, Digest, ErrorCode, Fault, FaultKind, Mode, NoticeType, ResolvedSecret, Status,
     TenantId, ToolError, ToolRef, json as strict,
 };
-use toolgate_policy::labels::Labels;
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::approvals::{Approval, Grant};
 use toolgate_store::audit::Entry;
@@ -31,7 +30,7 @@ use crate::asking::Asking;
 use crate::call::Call;
 use crate::control::Late;
 use crate::engine::Engine;
-use crate::labels::Seen;
+use crate::labels::{Seen, within_run};
 use crate::notify::News;
 use crate::record::{Consent, Ended, Prepared};
 use crate::runner::OutputSink;
@@ -163,8 +162,12 @@ impl Engine {
             Err(Refusal::NotFound(..)) => Judged::Refused(gone(record)),
             Err(Refusal::Refused(refused)) => Judged::Refused(refused.error),
             Ok(mut admitted) => {
-                let asking = admitted.decision.asking.take();
-                admitted.decision.asking.clone_from(&asking);
+                let Admitted { tool, input, decision } = &mut admitted;
+                // The input may be another by now, and so may what looks at it.
+                if let Err(error) = Box::pin(self.examine_by_tools(&question, tool, input, decision)).await {
+                    return Ok(Judged::Refused(error));
+                }
+                let asking = admitted.decision.asking.clone();
                 Judged::Admitted(Box::new(admitted), asking)
             }
         })
@@ -192,6 +195,7 @@ impl Engine {
             now: self.clock.now(),
             depth: u32::try_from(around.above.len()).unwrap_or(u32::MAX),
             labels: around.seen.labels,
+            examining: false,
         }
     }
 
@@ -233,14 +237,7 @@ impl Engine {
             return Ok(Err(denied("cancelled", "the run above its own has ended".to_owned())));
         }
         let binding: Binding = serde_json::from_value(approval.binding.clone()).map_err(Fault::internal)?;
-        let mut seen = match &run {
-            Some(run) => Seen {
-                labels: Labels::from(run.labels.as_slice()),
-                origins: serde_json::from_value(run.origins.clone()).unwrap_or_default(),
-                expires_at: None,
-            },
-            None => Seen::clone(&*self.seen_just_now(&caller).await?),
-        };
+        let mut seen = within_run(&*self.seen_just_now(&caller).await?, run.as_ref());
         seen.labels = seen.labels.join(binding.labels);
         Ok(Ok(Around { caller, run, above, seen }))
     }
@@ -435,6 +432,7 @@ impl Engine {
         if let Some(was) = was.filter(|was| *was != decision.policy) {
             decision.logged.push(format!("approved under policy revision {was}, run under {}", decision.policy));
         }
+        decision.origins = seen.origins.clone();
         let timeout = Duration::from_millis(tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT));
         let brings = crate::labels::brings(&tool, !secrets.is_empty());
         let kept_secrets = crate::secrets::text(&secrets);
@@ -450,6 +448,7 @@ impl Engine {
             agent: record.agent,
             rights: caller.permissions.clone(),
             mode: record.mode,
+            examining: false,
             tool,
             input: Arc::new(input),
             // As they were bound: what is opened is these or none.

@@ -3,17 +3,22 @@
 
 use serde_json::json;
 use toolgate_contracts::definition::HitlMode;
-use toolgate_contracts::{ApprovalId, ApprovalState, ErrorCode, Fault, NoticeType, TenantId, ToolError};
+use toolgate_contracts::{
+    AgentId, AgentState, ApprovalId, ApprovalState, ErrorCode, Fault, KillScope, NoticeType, TenantId, ToolError,
+    ToolId,
+};
 use toolgate_store::{Change, Error};
 
 use super::BY_TIMEOUT;
 use super::decide::Ending;
 use crate::engine::Engine;
+use crate::input::Stopped;
 use crate::notify::News;
 
 impl Engine {
     /// One round: reminders, expiry, votes that were counted by nobody, approved calls that nobody runs.
     pub(crate) async fn attend_approvals(&self) -> Result<(), Fault> {
+        self.freeze_approvals().await?;
         let now = self.clock.now();
         for (tenant, id) in self.store.approvals_to_remind(now).await? {
             self.remind(tenant, id).await?;
@@ -24,6 +29,55 @@ impl Engine {
             }
         }
         self.resume_approved().await
+    }
+
+    /// Whoever is stopped, by whatever, does not lose the time of those who decide.
+    async fn freeze_approvals(&self) -> Result<(), Fault> {
+        let snapshot = self.registry.snapshot();
+        for registry in snapshot.tenants() {
+            let stops = registry.kill_switches().next().is_some()
+                || registry.agents.values().any(|agent| agent.state == AgentState::Frozen);
+            if !stops {
+                continue;
+            }
+            let tenant = registry.tenant.id;
+            for (agent, tool) in self.store.asked_pairs(tenant).await? {
+                if let Some(stopped) = self.call_stopped(tenant, agent, tool)? {
+                    let mut change = Change::new(tenant);
+                    change.freeze_approvals(agent, tool, stopped.since);
+                    self.store.commit(change).await?;
+                }
+            }
+        }
+        for (tenant, agent, tool) in self.store.frozen_pairs().await? {
+            // A tenant that is not known here yet is another replica's to look after.
+            if self.call_stopped(tenant, agent, tool).is_ok_and(|stopped| stopped.is_none()) {
+                let mut change = Change::new(tenant);
+                change.thaw_approvals(agent, tool, self.clock.now());
+                self.store.commit(change).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether calls of this tool by this agent are stopped: everything is, the agent is, or the tool is.
+    pub(super) fn call_stopped(
+        &self,
+        tenant: TenantId,
+        agent: Option<AgentId>,
+        tool: ToolId,
+    ) -> Result<Option<Stopped>, Fault> {
+        let snapshot = self.registry.snapshot();
+        let of_tool = snapshot
+            .tenant(tenant)?
+            .kill_switches()
+            .filter(|switch| switch.scope == KillScope::Tool && switch.object == tool.uuid())
+            .min_by_key(|switch| switch.set_at)
+            .map(|switch| Stopped {
+                since: switch.set_at,
+                why: format!("the tool is stopped by a kill switch: {}", switch.reason),
+            });
+        Ok(self.stopped(tenant, agent)?.into_iter().chain(of_tool).min_by_key(|stopped| stopped.since))
     }
 
     async fn remind(&self, tenant: TenantId, id: ApprovalId) -> Result<(), Fault> {
@@ -46,6 +100,11 @@ impl Engine {
         let Some(approval) = self.store.approval(tenant, id).await? else { return Ok(()) };
         let Some(record) = self.store.call(tenant, approval.call).await? else { return Ok(()) };
         if approval.state != ApprovalState::Open {
+            return Ok(());
+        }
+        if let Some(stopped) = self.call_stopped(tenant, approval.agent, approval.tool)?
+            && stopped.since < approval.expires_at
+        {
             return Ok(());
         }
         // Two may have voted in one moment, and the last of them may have stopped before counting.
