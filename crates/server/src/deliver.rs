@@ -135,9 +135,9 @@ impl Courier {
         Ok(store.due_addressees(now, ADDRESSEES_MAX).await?)
     }
 
-    /// Everything that is due now, one receiver after the other: for a command that does not stay.
+    /// Everything that is due now, one receiver after the other, whoever else may be at it.
     pub async fn deliver_due(&self) -> Result<(), Fault> {
-        for to in self.due(1).await? {
+        for to in self.app.store.due_addressees(self.app.clock.now(), ADDRESSEES_MAX).await? {
             self.serve(to).await;
         }
         Ok(())

@@ -21,14 +21,17 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::app::{App, CodeTools, FIRST_USER};
 use crate::config::Config;
+use crate::deliver::Courier;
 use crate::listen::{self, Limits};
 use crate::problem::Problem;
 use crate::proxies::{self, ReachedBy};
 use crate::tls::{self, Tls};
-use crate::{LocalCaller, pages, telemetry};
+use crate::{LocalCaller, bypass, pages, telemetry};
 
 /// How soon a change made by another replica is seen here.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
+/// How soon a key that was rotated elsewhere is used here; one that is not known yet is looked for at once.
+const KEYS_EVERY: Duration = Duration::from_secs(10);
 
 /// A data folder that this process has to itself.
 pub struct DataFolder {
@@ -120,6 +123,7 @@ pub async fn serve(
     })?;
     let bound = listener.local_addr().map_err(Fault::internal)?;
     let _ = app.listening.set(bound);
+    app.outside.listen(bound);
     let administrator = administrator(&app, &operator(&app)?).await?;
     let key_file = key_file(&app, &folder.path, &administrator).await?;
     let (token, _) = app.create_link(&operator(&app)?, &administrator).await?;
@@ -135,6 +139,9 @@ pub async fn serve(
             _ => Err(Fault::internal("the path of the key file is not Unicode")),
         }
     };
+    if bypass::is_on(&app.config) {
+        tracing::warn!("{}", bypass::WARNING);
+    }
     publish(&tls.iter().map(Tls::fingerprint).collect::<Vec<_>>())?;
 
     app.audit.check_pins().await?;
@@ -168,7 +175,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// What a server does besides answering: attends to calls, gives the log its order, sums up usage.
+/// What a server does besides answering: attends to calls, gives the log its order, sums up usage, tells others.
 struct Background {
     stop: CancellationToken,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -181,7 +188,18 @@ impl Background {
         let attending = tokio::spawn(async move { engine.attend_background(until).await });
         let sequencing = tokio::spawn(Sequencer::new(app.audit.clone()).run(stop.clone()));
         let summing = tokio::spawn(toolgate_engine::usage::follow(app.store.clone(), stop.clone()));
-        Self { stop, tasks: vec![attending, sequencing, summing] }
+        let telling = app.engine.clone();
+        app.audit.on_checkpoint(move |tenant, head| {
+            let (engine, head) = (telling.clone(), head.clone());
+            tokio::spawn(async move {
+                if let Err(fault) = engine.tell_of_checkpoint(tenant, &head).await {
+                    tracing::warn!("a head is not told: {}", fault.logged().unwrap_or(fault.told()));
+                }
+            });
+        });
+        let keys = tokio::spawn(follow_keys(app.clone(), stop.clone()));
+        let delivering = tokio::spawn(Courier::new(app.clone()).run(stop.clone()));
+        Self { stop, tasks: vec![attending, sequencing, summing, delivering, keys] }
     }
 
     async fn end(self) {
@@ -199,7 +217,13 @@ pub fn outer(app: &App) -> Router {
     // What the API answers is for its caller, not for a cache on the way.
     let no_store = SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let router = app.router().layer(no_store).merge(pages::router());
+    // A red flag that nobody can overlook.
+    let warning = bypass::is_on(&app.config).then(|| {
+        let name = header::HeaderName::from_static(bypass::WARNING_HEADER);
+        SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(bypass::WARNING))
+    });
     pages::secured(router)
+        .layer(tower::util::option_layer(warning))
         .layer(middleware::from_fn_with_state(app.clone(), known_host))
         .layer(middleware::from_fn_with_state(app.clone(), telemetry::observe))
         .layer(middleware::from_fn_with_state(app.clone(), proxies::note_client))
@@ -246,6 +270,23 @@ fn without_port(host: &str) -> &str {
             name
         }
         _ => host,
+    }
+}
+
+/// Keys that other replicas made or rotated, and keys whose last work has run out.
+async fn follow_keys(app: App, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(KEYS_EVERY) => {}
+            () = stop.cancelled() => return,
+        }
+        let followed = async {
+            app.keyring.end_expired().await?;
+            app.keyring.refresh().await
+        };
+        if let Err(fault) = followed.await {
+            tracing::warn!("cannot follow the server's keys: {}", fault.logged().unwrap_or(fault.told()));
+        }
     }
 }
 

@@ -65,7 +65,7 @@ pub enum SettingsCommand {
 pub enum EgressCommand {
     /// Let the server reach a host that is closed to everybody otherwise
     #[command(
-        after_help = "Examples:\n  toolgate egress open wiki.internal:8443 --reason \"the wiki\"\n  toolgate egress open 10.0.0.5:8080 --scheme http --for acme --tool wiki_read --reason \"the wiki\""
+        after_help = "Examples:\n  toolgate egress open wiki.internal --port 8443 --reason \"the wiki\"\n  toolgate egress open 10.0.0.5 --port 8080 --scheme http --for acme --tool wiki_read --reason \"the wiki\""
     )]
     Open(OpenHost),
     /// List what is open, for whom and why
@@ -79,9 +79,11 @@ pub enum EgressCommand {
 
 #[derive(Args)]
 pub struct OpenHost {
-    /// A name, an address or a network, with its port: wiki.internal:8443, 10.0.0.0/24:8080, [fd12::1]:443
-    #[arg(value_name = "HOST:PORT")]
+    /// A name, an address or a network: wiki.internal, 10.0.0.5, 10.0.0.0/24
     pub host: String,
+    /// The one port
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
     /// How it is spoken to
     #[arg(long, default_value = "https", value_parser = one_of(Scheme::ALL, Scheme::as_str))]
     pub scheme: String,
@@ -96,5 +98,5 @@ pub struct OpenHost {
     pub reason: String,
     /// Until then, such as 2027-01-01T00:00:00Z [default: until it is closed]
     #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
+    pub expires: Option<String>,
 }

@@ -127,17 +127,11 @@ fn shown(settings: &Value, paint: Paint) -> String {
 
 pub async fn egress(command: EgressCommand, client: &Client, output: &Output) -> Done {
     match command {
-        EgressCommand::Open(OpenHost { host, scheme, tenants, tools, reason, until }) => {
-            let Some((host, port)) =
-                host.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
-            else {
-                let told = format!("`{host}` is no host with a port");
-                return Err(Failure::usage(told, "write HOST:PORT, as in wiki.internal:8443"));
-            };
+        EgressCommand::Open(OpenHost { host, port, scheme, tenants, tools, reason, expires }) => {
             let some = |list: Vec<String>| if list.is_empty() { Value::Null } else { json!(list) };
             let body = json!({
                 "host": host, "port": port, "scheme": scheme, "tenants": some(tenants), "tools": some(tools),
-                "reason": reason, "expires_at": until,
+                "reason": reason, "expires_at": expires,
             });
             let opening = client.post(&["egress", "openings"], body).await?;
             let (host, port) = (text_of(&opening, "host"), text_of(&opening, "port"));

@@ -55,7 +55,7 @@ impl World {
 
     async fn actions(&self) -> Vec<String> {
         let entries = self.get(&As::Owner, "/api/v1/audit/entries?limit=500").await.ok();
-        entries["items"].as_array().unwrap().iter().map(|entry| text(entry, "action").to_owned()).collect()
+        entries["items"].as_array().unwrap().iter().map(|entry| text(&entry["entry"], "action").to_owned()).collect()
     }
 }
 
@@ -155,10 +155,10 @@ async fn a_refusal_a_limit_and_a_dry_run_tell_what_they_are() {
         world.open_host(&receiver, json!({})).await;
         let types = ["call.completed", "call.failed", "limit.reached", "tool_run"];
         world.webhook(&As::Owner, &receiver, &types).await;
-        let limits = json!({"tools": {"echo": {"rate_limit": {"count": 1, "per_s": 3600}}}});
-        world.send(&As::Owner, "PUT", "/api/v1/limits", limits).await.ok();
         let dry = json!({"tool": "echo", "input": {"text": SENTINEL}, "mode": "dry_run"});
         world.send(&As::Owner, "POST", "/api/v1/calls", dry).await.ok();
+        let limits = json!({"tools": {"echo": {"rate_limit": {"count": 1, "per_s": 3600}}}});
+        world.send(&As::Owner, "PUT", "/api/v1/limits", limits).await.ok();
         for _ in 0..3 {
             world.echo(&As::Owner).await;
         }
@@ -253,11 +253,13 @@ async fn a_message_that_is_refused_stands_in_no_other_s_way_and_a_receiver_that_
         world.echo(&As::Owner).await;
         world.deliver().await;
         receiver.answer(200);
+        world.clock.advance(1);
         world.echo(&As::Owner).await;
         world.deliver().await;
         let states: Vec<Value> = world.deliveries(&made).await.iter().map(|one| one["state"].clone()).collect();
         assert_eq!(states, ["delivered", "waiting"]);
         receiver.answer(410);
+        world.clock.advance(1);
         world.echo(&As::Owner).await;
         world.deliver().await;
         assert_eq!(world.show_webhook(&made).await["state"], "paused", "410 means never again");
@@ -272,15 +274,16 @@ async fn a_redirect_is_a_failure_and_is_not_followed() {
         let (receiver, elsewhere) = (Receiver::start().await, Receiver::start().await);
         world.open_host(&receiver, json!({})).await;
         world.open_host(&elsewhere, json!({})).await;
-        let made = world.webhook(&As::Owner, &receiver, &["call.completed"]).await;
         for location in [elsewhere.url("/"), "file:///etc/passwd".into(), "unix:/run/x".into(), "data:,x".into()] {
             receiver.redirect(307, &location);
+            let made = world.webhook(&As::Owner, &receiver, &["call.completed"]).await;
             world.echo(&As::Owner).await;
             world.deliver().await;
             let last = &world.deliveries(&made).await[0];
             assert_eq!((text(last, "state"), last["attempts"].as_u64()), ("waiting", Some(1)), "{location}");
             assert!(text(last, "last_error").contains("redirects are not followed"), "{last:#}");
-            world.clock.advance(5);
+            let path = format!("/api/v1/webhooks/{}", text(&made, "id"));
+            world.send(&As::Owner, "DELETE", &path, json!({})).await.ok();
         }
         assert_eq!(elsewhere.taken().len(), 0);
     })

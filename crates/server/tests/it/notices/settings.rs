@@ -100,7 +100,7 @@ async fn only_the_operator_opens_hosts_and_never_a_metadata_service_or_a_port_of
         world.send(&operator, "DELETE", &path, json!({})).await.refused(404);
         let system = world.get(&As::OwnerOf("system"), "/api/v1/audit/entries?action=egress.*").await.ok();
         let actions: Vec<&str> =
-            system["items"].as_array().unwrap().iter().map(|entry| text(entry, "action")).collect();
+            system["items"].as_array().unwrap().iter().map(|entry| text(&entry["entry"], "action")).collect();
         assert_eq!(actions.len(), 6, "each is in the operator's log: {actions:?}");
     })
     .await;
