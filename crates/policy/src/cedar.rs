@@ -50,6 +50,12 @@ use set::Set;
 /// What a tenant may write.
 pub const SOURCE_BYTES_MAX: usize = 512 * 1024;
 pub const POLICIES_MAX: usize = 2_000;
+/// Words and signs in one policy (texts and commas not counted), and brackets within brackets: what reads a policy
+/// recurses.
+pub const POLICY_WORDS_MAX: usize = 1_000;
+pub const NESTING_MAX: usize = 32;
+/// What reading the largest policy may take, whatever the thread has: a debug build takes some KiB for each sign.
+const READ_STACK_BYTES: usize = 32 * 1024 * 1024;
 /// Pairs of caller and tool whose standing part is kept; beyond it the least used are computed again.
 const PAIRS_MAX: u64 = 16_384;
 
@@ -176,8 +182,11 @@ pub struct Policies {
 impl Policies {
     /// Reads a set and checks it strictly against what there is: tools, arguments, roles, agents, groups, workspaces.
     pub fn compile(source: &str, vocabulary: &Vocabulary<'_>) -> Result<Compiled, Vec<PolicyFinding>> {
-        let (set, mut findings) = Set::read(source)?;
-        findings.extend(check::check(source, &set, vocabulary));
+        let (set, mut findings) = stacker::grow(READ_STACK_BYTES, || {
+            let (set, mut findings) = Set::read(source)?;
+            findings.extend(check::check(source, &set, vocabulary));
+            Ok::<_, Vec<PolicyFinding>>((set, findings))
+        })?;
         finding::sort(&mut findings);
         if findings.iter().any(|finding| finding.gravity == Gravity::Error) {
             return Err(findings);
@@ -189,7 +198,7 @@ impl Policies {
     /// Reads a set that was checked when it was activated. What has changed since is no reason to refuse it: a policy
     /// about a tool that is gone decides nothing, one about an argument that is gone errs and denies.
     pub fn load(source: &str) -> Result<Self, Vec<PolicyFinding>> {
-        Set::read(source).map(|(set, _)| Self::new(Ok(set)))
+        stacker::grow(READ_STACK_BYTES, || Set::read(source)).map(|(set, _)| Self::new(Ok(set)))
     }
 
     /// Stands for a set that could not be had: every call is denied with `policy_error`.

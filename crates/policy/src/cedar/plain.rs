@@ -155,7 +155,7 @@ impl<'a> Plain<'a> {
     }
 
     fn reaches(&self, action: Action, policy: &Policy) -> bool {
-        let Some(standing) = policy.standing() else { return true };
+        let Some(standing) = policy.standing.clone() else { return true };
         let Ok(policies) = PolicySet::from_policies([standing]) else { return true };
         self.ask(action, &policies).is_none_or(|response| response.decision() == Decision::Allow)
     }

@@ -24,6 +24,8 @@ pub(super) struct Policy {
     pub line: u32,
     /// As Cedar evaluates it, under its own id.
     pub cedar: cedar_policy::Policy,
+    /// For the oracle, which asks Cedar whether a condition comes to read a call.
+    pub standing: Option<cedar_policy::Policy>,
     pub template: pst::Template,
 }
 
@@ -32,18 +34,17 @@ impl Policy {
     pub fn is_logged_only(&self, class: EgressClass) -> bool {
         self.log_only && class != EgressClass::Write
     }
+}
 
-    /// A permit of the same scope and the part of the condition that reads no call: for the oracle, which asks Cedar
-    /// whether it holds.
-    pub fn standing(&self) -> Option<cedar_policy::Policy> {
-        let pst::Template { id, principal, action, resource, .. } = self.template.clone();
-        let conjuncts = rule::conjuncts(&self.template).into_iter().take_while(|expr| !rule::reads(expr).context);
-        let template = pst::Template::new(id, pst::Effect::Permit, principal, action, resource)
-            .try_with_clauses(conjuncts.map(pst::Clause::When))
-            .ok()?;
-        let policy = pst::StaticPolicy::try_from(template).ok()?;
-        cedar_policy::Policy::from_pst(pst::Policy::Static(policy)).ok()
-    }
+/// A permit of the same scope and the part of the condition that reads no call.
+fn standing(template: &pst::Template) -> Option<cedar_policy::Policy> {
+    let pst::Template { id, principal, action, resource, .. } = template.clone();
+    let conjuncts = rule::conjuncts(template).into_iter().take_while(|expr| !rule::reads(expr).context);
+    let template = pst::Template::new(id, pst::Effect::Permit, principal, action, resource)
+        .try_with_clauses(conjuncts.map(pst::Clause::When))
+        .ok()?;
+    let policy = pst::StaticPolicy::try_from(template).ok()?;
+    cedar_policy::Policy::from_pst(pst::Policy::Static(policy)).ok()
 }
 
 /// One policy, for a list of them.
@@ -83,6 +84,11 @@ impl Set {
         if text.len() > SOURCE_BYTES_MAX {
             let message = format!("the policies have {} bytes, the limit is {SOURCE_BYTES_MAX}", text.len());
             return refuse("policy.too-large", message, "join policies that differ only in whom or what they name");
+        }
+        if let Some((offset, what, most)) = source.too_large() {
+            let message = format!("a policy has more than {most} {what}");
+            let remedy = "write several policies instead of one";
+            return Err(vec![source.finding(Gravity::Error, "policy.too-large", None, offset, message, remedy)]);
         }
         let parsed: PolicySet = text.parse().map_err(|errors| unreadable(&source, &errors))?;
         if parsed.num_of_policies() > POLICIES_MAX {
@@ -283,6 +289,7 @@ fn read_policy(
         approvers,
         log_only,
         line: source.place(offset).0,
+        standing: standing(&template),
         template,
     })
 }

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::finding::{Gravity, PolicyFinding};
+use super::{NESTING_MAX, POLICY_WORDS_MAX};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -45,6 +46,44 @@ impl<'a> Source<'a> {
     fn of(&self, policy: usize) -> impl Iterator<Item = (&'a str, Word)> + '_ {
         let range = self.policies.get(policy).cloned().unwrap_or(0..0);
         self.words[range].iter().map(|word| (&self.text[word.start..word.end], *word))
+    }
+
+    /// The place of a policy with too many words or too deep brackets, and what is too much.
+    pub fn too_large(&self) -> Option<(usize, &'static str, usize)> {
+        let ended = self.policies.last().map_or(0, |last| last.end + 1);
+        let rest = ended.min(self.words.len())..self.words.len();
+        let ranges = self.policies.iter().cloned().chain(std::iter::once(rest));
+        for range in ranges {
+            let words = &self.words[range];
+            let start = words.first().map_or(0, |word| word.start);
+            // A list of texts is long and not deep.
+            let flat = |word: &&Word| word.kind == Kind::Text || &self.text[word.start..word.end] == ",";
+            if words.iter().filter(|word| !flat(word)).count() > POLICY_WORDS_MAX {
+                return Some((start, "words and signs", POLICY_WORDS_MAX));
+            }
+            // Members of members and sums (`a.b.c + d`) are as deep as brackets: how many there are so far, within each.
+            let (mut depth, mut members) = (0_usize, vec![0_usize]);
+            for word in words.iter().filter(|word| word.kind != Kind::Text) {
+                match (word.kind, &self.text[word.start..word.end]) {
+                    (_, "(" | "[" | "{") => {
+                        depth += 1;
+                        members.push(0);
+                    }
+                    (_, ")" | "]" | "}") => {
+                        depth = depth.saturating_sub(1);
+                        members.pop();
+                    }
+                    (_, "if") => depth += 1,
+                    (_, "." | "+" | "-" | "*") => members.iter_mut().last().into_iter().for_each(|count| *count += 1),
+                    (Kind::Mark, _) => members.iter_mut().last().into_iter().for_each(|count| *count = 0),
+                    (Kind::Name | Kind::Text, _) => {}
+                }
+                if depth > NESTING_MAX || members.last().is_some_and(|count| *count > NESTING_MAX) {
+                    return Some((word.start, "brackets, members, sums or `if` within each other", NESTING_MAX));
+                }
+            }
+        }
+        None
     }
 
     /// Where a policy begins.
