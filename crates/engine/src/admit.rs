@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::agent::{Profile, StoredProfile};
 use toolgate_contracts::definition::ToolState;
 use toolgate_contracts::{Caller, ErrorCode, Fault, LeafId, Mode, Runner, Source, Timestamp, ToolError, ToolRef};
-use toolgate_policy::labels::Labels;
+use toolgate_policy::labels::{Labels, Origins};
 use toolgate_registry::schema::{Violation, fill_defaults};
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
 use toolgate_registry::toolset::{Member, Outside, View};
@@ -61,6 +61,9 @@ pub struct Decision {
     /// What the run or the caller had seen before.
     #[serde(default, skip_serializing_if = "none_seen")]
     pub labels: Labels,
+    /// Where that came from, for people.
+    #[serde(default, skip_serializing_if = "Origins::is_empty")]
+    pub origins: Origins,
     /// Where it ended, if it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Step>,
@@ -96,6 +99,8 @@ pub struct Question<'a> {
     pub depth: u32,
     /// What the run, or a caller without one, has seen; and what the request adds.
     pub labels: Labels,
+    /// Asked by a guardrail about another call: no detector looks at it in turn.
+    pub examining: bool,
 }
 
 /// A call that may go on: the tool, its input as it will run, and the verdict.
@@ -180,6 +185,7 @@ impl Question<'_> {
             policies: Vec::new(),
             logged: Vec::new(),
             labels: self.labels,
+            origins: Origins::default(),
             refused_at: None,
             limits: Vec::new(),
             intent: None,

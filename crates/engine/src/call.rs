@@ -30,6 +30,8 @@ pub struct Call {
     /// What the caller may do: results are not shared across different rights.
     pub rights: Permissions,
     pub mode: Mode,
+    /// Asked by a guardrail: no detector looks at it in turn, and nobody has seen what it answers.
+    pub examining: bool,
     pub tool: ResolvedTool,
     pub input: Arc<Value>,
     /// Which secrets it was asked with: what it is given when it runs is these or none.

@@ -8,6 +8,7 @@ use toolgate_contracts::{
     ToolError, ToolResult, json as strict,
 };
 use toolgate_ledger::Salt;
+use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::budgets::Held;
 use toolgate_store::calls::{CallRecord, Ending};
 use toolgate_store::events::Place;
@@ -17,6 +18,7 @@ use utoipa::ToSchema;
 use crate::engine::Engine;
 use crate::entry::{Details, Entry, commitment};
 use crate::execute::unknown;
+use crate::guard::ResultOf;
 use crate::notify::End;
 use crate::output;
 use crate::record::{Ended, attachments_text};
@@ -265,7 +267,15 @@ impl Engine {
         Ok(())
     }
 
-    /// What a worker says is treated like what a runner gives: validated, redacted, capped.
+    /// The tool of a call in the version that was called, if it is still there.
+    pub(crate) fn version_of(&self, tenant: TenantId, record: &CallRecord) -> Option<ResolvedTool> {
+        let snapshot = self.registry.snapshot();
+        let tool = snapshot.tenant(tenant).ok()?.tool_by_id(record.tool)?;
+        let version = tool.tool.version(&record.tool_version.parse().ok()?)?;
+        Some(tool.at(version, None))
+    }
+
+    /// What a worker says is treated like what a runner gives: validated, redacted, looked at, capped.
     async fn judge_report(
         &self,
         tenant: TenantId,
@@ -286,23 +296,21 @@ impl Engine {
                     return Err(Fault::invalid("both `output` and `result`", "send one of them").at("/result"));
                 }
                 let result = result.unwrap_or_else(|| ToolResult { structured: output, ..ToolResult::default() });
-                let snapshot = self.registry.snapshot();
-                let tool = snapshot.tenant(tenant)?.tool_by_id(record.tool);
-                let version = record.tool_version.parse().map_err(Fault::internal)?;
-                let version = tool.and_then(|tool| tool.tool.version(&version));
-                let (Some(tool), Some(version)) = (tool, version) else {
+                let Some(resolved) = self.version_of(tenant, record) else {
                     return Err(Fault::conflict("the tool's version is gone", "settle the call by hand"));
                 };
-                let resolved = tool.at(version, None);
                 let shaped = output::shape(&resolved, Done { result, ..Done::default() }, &redactor, None);
+                let shaped = self.examine_result(&result_of(tenant, record, &resolved), shaped).await;
                 let mut attachments = Vec::new();
                 for attachment in shaped.attachments {
                     let actor = record.principal.to_string();
                     attachments.push(self.blobs.keep(tenant, record.id, &actor, attachment).await?);
                 }
-                // An output that does not match its schema does not undo what was done.
-                let done =
-                    shaped.error.as_ref().is_none_or(|error| error.reason() == "output_schema" && !record.effect_free);
+                // An output that does not match its schema, or that nobody may read, does not undo what was done.
+                let done = shaped.error.as_ref().is_none_or(|error| match error.reason() {
+                    "output_schema" => !record.effect_free,
+                    reason => reason == "result_withheld",
+                });
                 let status = if done { Status::Completed } else { Status::Failed };
                 let ended = Ended {
                     output: shaped.output,
@@ -325,8 +333,12 @@ impl Engine {
                 });
                 let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
                 // What a worker took may have cost its price, whatever the worker says.
-                let refused = Ended::refused(output::redacted(error, &redactor));
-                (status, Ended { cost: record.cost_estimate, ..refused })
+                let error = output::redacted(error, &redactor);
+                let error = match self.version_of(tenant, record) {
+                    Some(resolved) => self.examine_error(&result_of(tenant, record, &resolved), error).await,
+                    None => error,
+                };
+                (status, Ended { cost: record.cost_estimate, ..Ended::refused(error) })
             }
             other => {
                 return Err(
@@ -552,4 +564,8 @@ fn late_event(
         _ => serde_json::Map::new(),
     };
     NewEvent { event_type, call_id: Some(record.id), at: now, actor: actor.to_owned(), data }
+}
+
+fn result_of<'a>(tenant: TenantId, record: &CallRecord, tool: &'a ResolvedTool) -> ResultOf<'a> {
+    ResultOf { tenant, call: record.id, principal: record.principal, agent: record.agent, tool }
 }

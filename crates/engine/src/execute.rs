@@ -18,6 +18,7 @@ use toolgate_contracts::{
 use crate::call::Call;
 use crate::control::Late;
 use crate::engine::Engine;
+use crate::guard::ResultOf;
 use crate::output::{self, Shaped};
 use crate::permit::Permit;
 use crate::record::{Consent, Ended, Prepared, Written};
@@ -26,6 +27,7 @@ use crate::runner::{Done, NewAttachment, Outcome, Runner};
 use crate::secrets::{self, Opened, Secrets};
 use crate::shared::{Answer, CacheKey, CacheParts, Cached, Flight, KeptAttachment, Sharing};
 use toolgate_contracts::Envelope;
+use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_store::{Change, Durability, Error};
 use toolgate_vault::{Redactor, RedactorStream};
 
@@ -47,6 +49,14 @@ struct Ran {
     outcome: Outcome,
     attempts: u32,
     cached: bool,
+    /// What others who ask the same may have, once it was looked at.
+    share: Option<(CacheKey, Cached, Option<Duration>)>,
+}
+
+impl Ran {
+    fn new(outcome: impl Into<Outcome>, attempts: u32, cached: bool) -> Self {
+        Self { outcome: outcome.into(), attempts, cached, share: None }
+    }
 }
 
 enum Stop {
@@ -181,40 +191,39 @@ impl Engine {
     async fn execute(&self, call: &Arc<Call>, workspace: Option<WorkspaceId>, opened: &OnceLock<Opened>) -> Ran {
         let runner = match self.runners.get(&call.tool.definition) {
             Ok(runner) => Arc::clone(runner),
-            Err(error) => return Ran { outcome: error.into(), attempts: 0, cached: false },
+            Err(error) => return Ran::new(error, 0, false),
         };
         let opened = match self.open_secrets(call, workspace).await {
             Ok(now) => opened.get_or_init(|| now),
-            Err(error) => return Ran { outcome: error.into(), attempts: 0, cached: false },
+            Err(error) => return Ran::new(error, 0, false),
         };
         let Some((key, kept)) = self.cache_key(call) else {
             let (outcome, attempts) = self.attempts(&*runner, call, &opened.secrets).await;
-            return Ran { outcome, attempts, cached: false };
+            return Ran::new(outcome, attempts, false);
         };
         if let Some(cached) = self.shared.results.get(&key, self.clock.now()).await {
             self.metrics.cache(true);
-            return Ran { outcome: from_cache(cached), attempts: 0, cached: true };
+            return Ran::new(from_cache(cached), 0, true);
         }
         self.metrics.cache(false);
         loop {
             match self.shared.flights.join(key) {
                 Flight::Leader(leader) => {
                     let (outcome, attempts) = self.attempts(&*runner, call, &opened.secrets).await;
+                    let mut share = None;
                     if let Some(answer) = self.shareable(call, &outcome, &opened.redactor) {
-                        if let Ok(cached) = &answer {
-                            self.shared.results.put(&key, Cached::clone(cached), kept).await;
-                        }
+                        share = answer.as_ref().ok().map(|cached| (key, Cached::clone(cached), kept));
                         leader.publish(answer);
                     }
-                    return Ran { outcome, attempts, cached: false };
+                    return Ran { outcome, attempts, cached: false, share };
                 }
                 // Whoever led went away, was told to stop, or has nothing to share: then the next one leads.
                 Flight::Follower(follower) => match follower.answer().await {
                     None => {}
                     Some(Ok(cached)) => {
-                        return Ran { outcome: from_cache(Arc::unwrap_or_clone(cached)), attempts: 0, cached: true };
+                        return Ran::new(from_cache(Arc::unwrap_or_clone(cached)), 0, true);
                     }
-                    Some(Err(error)) => return Ran { outcome: error.into(), attempts: 0, cached: false },
+                    Some(Err(error)) => return Ran::new(error, 0, false),
                 },
             }
         }
@@ -311,22 +320,27 @@ impl Engine {
         registry.agents.get(&call.agent?).map(|agent| agent.workspace)
     }
 
+    /// A result after every guardrail has looked at it, unless it is a guardrail's own question.
+    async fn examined(&self, call: &Call, shaped: Shaped) -> Shaped {
+        let watched = |registry: &Arc<TenantRegistry>| !registry.deciding.guardrails.is_empty();
+        if call.examining || !self.registry.snapshot().tenant(call.tenant).is_ok_and(watched) {
+            return shaped;
+        }
+        Box::pin(self.examine_result(&ResultOf::from(call), shaped)).await
+    }
+
     /// From what a runner gave to what is kept.
     async fn conclude(&self, prepared: &Prepared, ran: Ran, redactor: &Redactor) -> Result<(Status, Ended), Fault> {
-        let Ran { outcome, attempts, cached } = ran;
+        let Ran { outcome, attempts, cached, share } = ran;
         let call = &prepared.call;
         let (status, mut ended) = match outcome {
             Outcome::Done(done) => {
                 let cost = cost_of(prepared, &done, cached);
                 let units = done.units;
                 let limit = self.output_limit(prepared);
-                let mut shaped = output::shape(&call.tool, done, redactor, limit);
-                let found = match &shaped.output {
-                    Some(output) => self.examine_output(call, output).await,
-                    None => None,
-                };
-                if let Some(error) = found {
-                    shaped = Shaped { error: Some(error), ..Shaped::default() };
+                let shaped = self.examined(call, output::shape(&call.tool, done, redactor, limit)).await;
+                if let Some((key, cached, kept)) = share.filter(|_| shaped.error.is_none()) {
+                    self.shared.results.put(&key, cached, kept).await;
                 }
                 let (status, mut ended) = self.keep(prepared, shaped).await?;
                 ended.cost = cost;
@@ -336,8 +350,8 @@ impl Engine {
             Outcome::Failed(error) => {
                 let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
                 let spent = prepared.estimate.filter(|_| attempts > 0);
-                let error = output::redacted(error, redactor);
-                (status, Ended { cost: spent, ..Ended::refused(error) })
+                let error = self.examined(call, Shaped::refused(output::redacted(error, redactor))).await.error;
+                (status, Ended { cost: spent, error, ..Ended::default() })
             }
             Outcome::Unknown(why) if call.is_effect_free() => {
                 let error = ToolError::because(ErrorCode::ProviderError, "interrupted", why);
@@ -364,7 +378,7 @@ impl Engine {
     /// Writes the attachments of a result. What the tool did is done: an output that does not match the schema fails a
     /// call without effects, and leaves one with effects completed, so that nobody repeats it.
     pub(crate) async fn keep(&self, prepared: &Prepared, shaped: Shaped) -> Result<(Status, Ended), Fault> {
-        let Shaped { output, text, error, truncated, attachments } = shaped;
+        let Shaped { output, text, error, truncated, attachments, .. } = shaped;
         let call = &prepared.call;
         let (mut kept, mut error, mut lost) = (Vec::with_capacity(attachments.len()), error, false);
         for attachment in attachments {

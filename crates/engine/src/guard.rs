@@ -8,7 +8,9 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::guardrail::{DetectorKind, Examined, Finding, Guardrail, OnMatch, Stage};
-use toolgate_contracts::{AskCode, CallRequest, Caller, ErrorCode, Source, Status, ToolError};
+use toolgate_contracts::{
+    AgentId, AskCode, CallId, CallRequest, Caller, ErrorCode, Principal, Source, Status, TenantId, ToolError,
+};
 use toolgate_policy::detect::Detector;
 use toolgate_registry::deciding::Guard;
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
@@ -19,10 +21,31 @@ use crate::admit::{Decision, Question, profiles_of};
 use crate::asking::Asks;
 use crate::call::{Call, is_effect_free};
 use crate::engine::Engine;
+use crate::output::Shaped;
 use crate::submit::Manner;
 
 /// How long a detector that is a tool may take.
 const DETECTOR_WAIT_S: u64 = 20;
+
+const SOMETHING: &str = "something was found";
+const GONE: &str = "the tenant is gone";
+
+/// Whose result is looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct ResultOf<'a> {
+    pub tenant: TenantId,
+    pub call: CallId,
+    pub principal: Principal,
+    pub agent: Option<AgentId>,
+    pub tool: &'a ResolvedTool,
+}
+
+impl<'a> From<&'a Call> for ResultOf<'a> {
+    fn from(call: &'a Call) -> Self {
+        let Call { tenant, id, principal, agent, tool, .. } = call;
+        Self { tenant: *tenant, call: *id, principal: *principal, agent: *agent, tool }
+    }
+}
 
 /// What looked, and what it found.
 struct Hit<'a> {
@@ -98,8 +121,10 @@ impl Question<'_> {
         asks: &mut Asks,
         decision: &mut Decision,
     ) -> Result<(), ToolError> {
-        if self.registry.deciding.guardrails.is_empty() && tool.definition.guardrails.is_empty() && self.agent.is_none()
-        {
+        let unwatched = self.registry.deciding.guardrails.is_empty()
+            && tool.definition.guardrails.is_empty()
+            && self.agent.is_none();
+        if unwatched || self.examining {
             return Ok(());
         }
         let demanded = self.demanded_guardrails(tool);
@@ -130,7 +155,7 @@ fn take_in(tool: &ResolvedTool, hit: &Hit<'_>, asks: &mut Asks, decision: &mut D
     if !finding.matched {
         return Ok(());
     }
-    let reason = finding.reason.as_deref().unwrap_or("something was found");
+    let reason = finding.reason.as_deref().unwrap_or(SOMETHING);
     // Only logging never loosens what writes.
     if *log_only && tool.definition.class() != EgressClass::Write {
         decision.logged.push(format!("guardrail {name}: {reason}"));
@@ -181,37 +206,72 @@ impl Engine {
         Ok(())
     }
 
-    /// Every detector, on a result. `Some`: it is withheld, and this is what its reader is told.
-    pub(crate) async fn examine_output(&self, call: &Call, output: &Value) -> Option<ToolError> {
+    /// Every detector, on a result as it would be kept: with what was cut off, and with what goes along as text. If one
+    /// finds something nothing of the result is left, only what its reader is told.
+    pub(crate) async fn examine_result(&self, of: &ResultOf<'_>, shaped: Shaped) -> Shaped {
         let snapshot = self.registry.snapshot();
-        let registry = snapshot.tenant(call.tenant).ok()?;
-        if registry.deciding.guardrails.is_empty() {
-            return None;
-        }
-        let tool = &call.tool;
-        let caller = &Self::server_for(call.tenant, call.tenant_slug.clone(), call.principal);
-        let demanded = demanded_of(registry, call.agent.and_then(|id| registry.agents.get(&id)), tool);
-        let watches = match watches(registry, &demanded, tool, Stage::ToolResult) {
-            Ok(watches) => watches,
-            Err(error) => return Some(withheld("guardrails", &error.message, &[])),
+        let Ok(registry) = snapshot.tenant(of.tenant) else {
+            return Shaped::refused(withheld("guardrails", GONE, &[]));
         };
+        if registry.deciding.guardrails.is_empty() {
+            return shaped;
+        }
+        let demanded = demanded_of(registry, of.agent.and_then(|id| registry.agents.get(&id)), of.tool);
+        let watches = match watches(registry, &demanded, of.tool, Stage::ToolResult) {
+            Ok(watches) => watches,
+            Err(error) => return Shaped::refused(withheld("guardrails", &error.message, &[])),
+        };
+        if watches.is_empty() {
+            return shaped;
+        }
+        for (place, value) in shaped.to_examine() {
+            let Some((name, mut finding)) = self.find(of, registry, &watches, &value).await else { continue };
+            for path in &mut finding.paths {
+                path.insert_str(0, &place);
+            }
+            let reason = finding.reason.as_deref().unwrap_or(SOMETHING);
+            // What failed has no result to withhold, only words that nobody should read.
+            let error = match &shaped.error {
+                Some(error) => unspoken(error, name, reason),
+                None => withheld(name, reason, &finding.paths),
+            };
+            return Shaped::refused(error);
+        }
+        shaped
+    }
+
+    /// The words of a failure are read like a result.
+    pub(crate) async fn examine_error(&self, of: &ResultOf<'_>, error: ToolError) -> ToolError {
+        let examined = self.examine_result(of, Shaped::refused(error.clone())).await;
+        examined.error.unwrap_or(error)
+    }
+
+    /// The first that finds something in this value.
+    async fn find<'w>(
+        &self,
+        of: &ResultOf<'_>,
+        registry: &TenantRegistry,
+        watches: &[Watch<'w>],
+        value: &Value,
+    ) -> Option<(&'w str, Finding)> {
+        let caller = &Self::server_for(of.tenant, registry.tenant.slug.clone(), of.principal);
         for watch in watches {
-            let finding = match &watch {
+            let finding = match watch {
                 // What is demanded by a detector's name is demanded of the arguments.
                 Watch::Demanded(..) => continue,
-                Watch::Guard(Guard { detector: Some(detector), .. }) => detector.examine(output),
-                Watch::Guard(guard) => self.ask_detector(caller, guard, Stage::ToolResult, tool, output).await,
+                Watch::Guard(Guard { detector: Some(detector), .. }) => detector.examine(value),
+                Watch::Guard(guard) => self.ask_detector(caller, guard, Stage::ToolResult, of.tool, value).await,
             };
             let hit = watch.hit(finding);
             if !hit.finding.matched {
                 continue;
             }
-            let reason = hit.finding.reason.as_deref().unwrap_or("something was found");
-            if hit.log_only && tool.definition.class() != EgressClass::Write {
-                tracing::info!(call = %call.id, guardrail = hit.name, "a result would be withheld: {reason}");
+            if hit.log_only && of.tool.definition.class() != EgressClass::Write {
+                let reason = hit.finding.reason.as_deref().unwrap_or(SOMETHING);
+                tracing::info!(call = %of.call, guardrail = hit.name, "a result would be withheld: {reason}");
                 continue;
             }
-            return Some(withheld(hit.name, reason, &hit.finding.paths));
+            return Some((hit.name, hit.finding));
         }
         None
     }
@@ -220,7 +280,7 @@ impl Engine {
     pub(crate) fn withholds(&self, call: &Call) -> bool {
         let snapshot = self.registry.snapshot();
         let Ok(registry) = snapshot.tenant(call.tenant) else { return true };
-        if registry.deciding.guardrails.is_empty() {
+        if registry.deciding.guardrails.is_empty() || call.examining {
             return false;
         }
         let demanded = demanded_of(registry, call.agent.and_then(|id| registry.agents.get(&id)), &call.tool);
@@ -261,7 +321,7 @@ impl Engine {
             .ok()
             .and_then(|registry| registry.resolve(&detector.name.parse().ok()?, &today));
         match found {
-            Some(found) if is_effect_free(&found) && found.tool.id != tool.tool.id => {}
+            Some(found) if is_effect_free(&found) => {}
             Some(_) => return failed(format!("the detector `{}` changes something itself", detector.name)),
             None => return failed(format!("there is no detector `{}`", detector.name)),
         }
@@ -286,6 +346,13 @@ impl Engine {
             failed(format!("the detector `{}` did not answer {{matched, reason?, paths?}}", detector.name))
         })
     }
+}
+
+/// The same failure without its words.
+fn unspoken(error: &ToolError, name: &str, reason: &str) -> ToolError {
+    let message = format!("it failed, and the guardrail `{name}` withholds what it said: {reason}");
+    let told = ToolError::because(error.code, error.reason(), message).with("guardrail", name);
+    ToolError { retry_after_s: error.retry_after_s, ..told }
 }
 
 fn withheld(name: &str, reason: &str, paths: &[String]) -> ToolError {

@@ -1,8 +1,8 @@
 //! What a run, or a caller without one, has seen before a call; and what it has seen after.
 //!
 //! A run keeps its own labels. Callers without runs join over a context: who calls, as which agent, for twelve hours
-//! after the last call that brought something. A run that an outside caller opens begins with the context's labels, and
-//! what it reads joins back: opening another run washes nothing off.
+//! after the last call that brought something. What a caller reads in one of its runs, all of its runs have read: opening
+//! another run, early or late, washes nothing off.
 
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ const EXTENDED_EVERY_S: i64 = 10 * 60;
 pub struct Seen {
     pub labels: Labels,
     pub origins: Origins,
+    /// What of it is written down already, in the run and for the caller.
+    pub(crate) kept: Labels,
     pub(crate) expires_at: Option<Timestamp>,
 }
 
@@ -63,10 +65,10 @@ impl Engine {
 
     async fn look_up(&self, key: (toolgate_contracts::TenantId, String)) -> Result<Arc<Seen>, Fault> {
         let found = self.store.label_context(key.0, &key.1, self.clock.now()).await?;
-        let seen = Arc::new(found.map_or_else(Seen::default, |LabelContext { labels, origins, expires_at }| Seen {
-            labels: Labels::from(labels),
-            origins: serde_json::from_value(origins).unwrap_or_default(),
-            expires_at: Some(expires_at),
+        let seen = Arc::new(found.map_or_else(Seen::default, |LabelContext { labels, origins, expires_at }| {
+            let labels = Labels::from(labels);
+            let origins = serde_json::from_value(origins).unwrap_or_default();
+            Seen { labels, origins, kept: labels, expires_at: Some(expires_at) }
         }));
         self.contexts.insert(key, Arc::clone(&seen));
         Ok(seen)
@@ -81,18 +83,10 @@ impl Engine {
         run: Option<&Run>,
         request: &CallRequest,
     ) -> Result<Seen, Fault> {
-        let mut seen = match run {
-            Some(run) => Seen {
-                labels: Labels::from(run.labels.as_slice()),
-                origins: serde_json::from_value(run.origins.clone()).unwrap_or_default(),
-                expires_at: None,
-            },
-            // Where several replicas write, what could carry something away is judged by what is known now.
-            None if self.store.kind() == Kind::Postgres && is_a_way_out(registry, tool, &self.clock.now().day()) => {
-                Seen::clone(&*self.seen_just_now(caller).await?)
-            }
-            None => Seen::clone(&*self.seen_by(caller).await?),
-        };
+        // Where several replicas write, what could carry something away is judged by what is known now.
+        let now = self.store.kind() == Kind::Postgres && is_a_way_out(registry, tool, &self.clock.now().day());
+        let context = if now { self.seen_just_now(caller).await? } else { self.seen_by(caller).await? };
+        let mut seen = within_run(&context, run);
         let said = Labels::from(request.labels.as_slice());
         if !said.is_within(seen.labels) {
             seen.labels = seen.labels.join(said);
@@ -101,24 +95,27 @@ impl Engine {
         Ok(seen)
     }
 
-    /// Writes down with a call's end what its reader has seen by it.
+    /// Writes down with a call's end what its reader has seen by it, and what the request itself said was seen.
     pub(crate) fn join_seen(&self, change: &mut Change, prepared: &Prepared, now: Timestamp) {
-        let brought = prepared.brings;
-        if brought.is_empty() {
+        let Prepared { seen, context, call, brings, .. } = prepared;
+        let joined = seen.labels.join(*brings);
+        // What a detector sees it tells nobody but the guardrail.
+        if joined.is_empty() || call.examining {
             return;
         }
-        let Prepared { seen, context, call, .. } = prepared;
-        let joined = seen.labels.join(brought);
         let mut origins = seen.origins.clone();
-        origins.add(call.tool.name.as_str());
+        if !brings.is_empty() {
+            origins.add(call.tool.name.as_str());
+        }
+        let known = joined.is_within(seen.kept) && origins == seen.origins;
         let written = serde_json::to_value(&origins).unwrap_or_default();
-        if prepared.root_run.is_some() && (joined != seen.labels || origins != seen.origins) {
+        if prepared.root_run.is_some() && !known {
             for run in std::iter::once(&call.run).chain(&prepared.above) {
                 change.join_run_labels(*run, &joined.to_vec(), &written);
             }
         }
-        let fresh = seen.expires_at.is_some_and(|at| at >= now.plus_seconds(CONTEXT_S - EXTENDED_EVERY_S));
-        if joined == seen.labels && origins == seen.origins && fresh {
+        let extended = |at: Timestamp| at >= now.plus_seconds(CONTEXT_S - EXTENDED_EVERY_S);
+        if known && (brings.is_empty() || seen.expires_at.is_some_and(extended)) {
             return;
         }
         let expires_at = now.plus_seconds(CONTEXT_S);
@@ -126,8 +123,21 @@ impl Engine {
         change.join_context(context, &joining, now);
         self.contexts.insert(
             (call.tenant, context.clone()),
-            Arc::new(Seen { labels: joined, origins, expires_at: Some(expires_at) }),
+            Arc::new(Seen { labels: joined, origins, kept: joined, expires_at: Some(expires_at) }),
         );
+    }
+}
+
+/// What was seen before a call in this run: by the run, and by whoever calls. A run that was opened early washes nothing
+/// off either, because one and the same caller hears what all of its runs answer.
+pub(crate) fn within_run(context: &Seen, run: Option<&Run>) -> Seen {
+    let Some(run) = run else { return context.clone() };
+    let (own, origins) = (Labels::from(run.labels.as_slice()), serde_json::from_value::<Origins>(run.origins.clone()));
+    Seen {
+        labels: own.join(context.labels),
+        origins: origins.unwrap_or_default().join(&context.origins),
+        kept: own.meet(context.kept),
+        expires_at: context.expires_at,
     }
 }
 

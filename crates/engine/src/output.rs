@@ -29,6 +29,32 @@ pub struct Shaped {
     pub error: Option<ToolError>,
     pub truncated: bool,
     pub attachments: Vec<NewAttachment>,
+    /// The output before it was cut, where it was.
+    whole: Option<Value>,
+}
+
+impl Shaped {
+    /// Nothing but what its reader is told.
+    pub fn refused(error: ToolError) -> Self {
+        Self { error: Some(error), ..Self::default() }
+    }
+
+    /// Everything in it that can be read, each with the place it is said to be at: what was cut off counts, and an error's
+    /// words, and what goes along as text.
+    pub fn to_examine(&self) -> Vec<(String, Value)> {
+        let mut values = Vec::new();
+        values.extend(self.whole.as_ref().or(self.output.as_ref()).map(|output| (String::new(), output.clone())));
+        if let Some(ToolError { message, details, .. }) = &self.error {
+            values.push(("/error".to_owned(), json!({"message": message, "details": details})));
+        }
+        for (index, NewAttachment { bytes, .. }) in self.attachments.iter().enumerate() {
+            // What it calls itself says little about what it is.
+            if let Ok(text) = std::str::from_utf8(bytes) {
+                values.push((format!("/attachments/{index}"), Value::from(text)));
+            }
+        }
+        values
+    }
 }
 
 /// Makes a runner's result one that can be kept and shown.
@@ -67,7 +93,7 @@ pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Op
         NewAttachment { kind: AttachmentKind::Blob, content_type: "application/json".into(), bytes: text.into_bytes() };
     attachments.push(whole);
     let text = strict::canonical(&small);
-    Shaped { output: Some(small), text: Some(text), error: None, truncated: true, attachments }
+    Shaped { output: Some(small), text: Some(text), error: None, truncated: true, attachments, whole: Some(output) }
 }
 
 fn without_secrets(attachment: NewAttachment, redactor: &Redactor) -> NewAttachment {

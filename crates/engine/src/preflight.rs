@@ -53,6 +53,7 @@ impl Engine {
             now: self.clock.now(),
             depth: 0,
             labels: self.seen_by(caller).await?.labels,
+            examining: false,
         };
         let Ok((tool, decision, standing)) = question.standing() else { return Ok(unknown()) };
         let mut found = Preflight {

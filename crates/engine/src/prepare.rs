@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
 use crate::runner::OutputSink;
-use crate::submit::Asked;
+use crate::submit::{Asked, Manner};
 
 impl Engine {
     /// The record of a call, as far as it is known before it runs.
@@ -27,7 +27,7 @@ impl Engine {
         decision: Decision,
         seq: u32,
     ) -> Result<Prepared, Fault> {
-        let Asked { caller, source, request, tool: _, agent, run, above, key, wait: _, seen, manner: _ } = asked;
+        let Asked { caller, source, request, tool: _, agent, run, above, key, wait: _, seen, manner } = asked;
         let CallRequest { step_id, mode, timeout_ms, metadata, .. } = request;
         let id = CallId::new(&self.clock, &self.rng);
         let run_id = run.as_ref().map_or(RunId::from(id), |run| run.id);
@@ -41,6 +41,7 @@ impl Engine {
             .and_then(|id| snapshot.tenant(caller.tenant).ok()?.agents.get(&id).map(|agent| agent.workspace))
             .or_else(|| run.as_ref().and_then(|run| run.workspace_id));
         let warnings = warnings(&tool);
+        let decision = Decision { origins: seen.origins.clone(), ..decision };
         let secrets = self.secrets_of(caller.tenant, caller.principal, workspace, mode, &tool).await?;
         let brings = crate::labels::brings(&tool, !secrets.is_empty());
         let kept_secrets = crate::secrets::text(&secrets);
@@ -56,6 +57,7 @@ impl Engine {
             agent,
             rights: caller.permissions.clone(),
             mode,
+            examining: manner == Manner::Examining,
             tool,
             input: Arc::new(input),
             secrets,

@@ -349,6 +349,10 @@ impl Engine {
             let seconds = i64::try_from(call.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
             change.offer_work(call.id, call.tool.tool.id, None, now.plus_seconds(seconds), now);
         }
+        // Of what may end without us, what its reader sees is written down before it begins.
+        if !call.is_effect_free() || matches!(call.tool.definition.runner, Runner::External(_)) {
+            self.join_seen(&mut change, prepared, now);
+        }
         self.store.commit(change).instrument(step("permit")).await?;
         self.signal(tenant, prepared.call.run, Some(prepared.call.id));
         Ok(())

@@ -34,6 +34,7 @@ pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Valu
         agent: None,
         rights: Permissions::default(),
         mode: Mode::Execute,
+        examining: false,
         timeout: Duration::from_millis(tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)),
         tool,
         input: Arc::new(input),
