@@ -1,13 +1,17 @@
 //! The words of the command line, and where to find what they are about.
 
 mod agent;
+mod approval;
 mod audit;
 mod call;
 mod control;
+mod notify;
 mod people;
 mod question;
 mod run;
+mod secret;
 mod system;
+mod token;
 mod tool;
 
 use std::path::{Path, PathBuf};
@@ -16,13 +20,17 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
 pub use agent::{AgentCommand, AgentFields, ProfileCommand};
-pub use audit::{AuditCommand, Entries, Follow, Verify};
+pub use approval::{Approvals, ApprovalsCommand, Approve, GrantCommand, ListApprovals, NewGrant, Reject};
+pub use audit::{AuditCommand, Entries, Export, ExportFormat, Follow, Verify};
 pub use call::{Call, CallFormat, CallsCommand, Invocations, ListCalls, Report, Settle};
 pub use control::{KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
+pub use notify::{EgressCommand, OpenHost, SettingsCommand, WebhookCommand};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 pub use question::{Answer, Ask, InputCommand};
 pub use run::{NewRun, RunCommand, ShowRun, WorkCommand};
-pub use system::{ConfigCommand, DbCommand, Retention, Serve};
+pub use secret::{In, KeysCommand, SecretCommand};
+pub use system::{ConfigCommand, DbCommand, Retention, Serve, VerifyResponse};
+pub use token::{TokenCommand, Wanted};
 pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
 
 use crate::connect::Environment;
@@ -130,6 +138,10 @@ pub enum Command {
     /// Ask people on behalf of a run, and answer what was asked
     #[command(subcommand)]
     Input(InputCommand),
+    Approvals(Box<Approvals>),
+    /// Allow calls for a while without asking each time
+    #[command(subcommand)]
+    Grant(GrantCommand),
     /// Carry out external tools, by hand or from a script
     #[command(subcommand)]
     Work(WorkCommand),
@@ -149,9 +161,27 @@ pub enum Command {
     #[command(subcommand)]
     Killswitch(KillswitchCommand),
     Usage(Usage),
+    /// Tell others of what happens, by signed webhooks
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
+    /// Show and change how this tenant works
+    #[command(subcommand)]
+    Settings(SettingsCommand),
+    /// Open hosts inside to tools and webhooks
+    #[command(subcommand)]
+    Egress(EgressCommand),
     /// Manage API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Make short-lived tokens that can do less than you, and take them back
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Keep secrets for tools, and give them to tools and hosts
+    #[command(subcommand)]
+    Secret(SecretCommand),
+    /// Look after the server's own keys
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Manage tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
@@ -164,6 +194,7 @@ pub enum Command {
     /// Read, export and verify the log of everything that happened
     #[command(subcommand)]
     Audit(AuditCommand),
+    VerifyResponse(VerifyResponse),
     /// Look after the database
     #[command(subcommand)]
     Db(DbCommand),

@@ -1,6 +1,7 @@
 //! Every command, by group.
 
 mod agent;
+mod approvals;
 mod audit;
 mod call;
 mod calls;
@@ -10,6 +11,7 @@ mod db;
 mod doctor;
 mod key;
 mod list;
+mod notify;
 mod pages;
 mod people;
 mod preflight;
@@ -19,19 +21,23 @@ mod register;
 mod restore;
 mod run;
 mod search;
+mod secret;
 mod serve;
+mod server_keys;
 mod start;
+mod token;
 mod tool;
 mod tool_list;
 mod tool_override;
 mod tool_show;
 mod tool_test;
 mod tool_view;
+mod verify_response;
 mod work;
 
 use serde_json::{Value, json};
 
-use crate::args::{Command, ConfigCommand, DbCommand, Retention, ToolCommand};
+use crate::args::{Command, ConfigCommand, DbCommand, Retention, TokenCommand, ToolCommand};
 use crate::client::Client;
 use crate::connect::Session;
 use crate::failure::{Done, Failure};
@@ -56,12 +62,18 @@ pub async fn run(command: Command, session: &Session) -> Done {
         Command::Config(ConfigCommand::Check { file }) => return config::check(file.as_deref(), session),
         Command::Db(DbCommand::Migrate) => return db::migrate(session).await,
         Command::Db(DbCommand::Restore { file }) => return restore::run(&file, session).await,
+        Command::VerifyResponse(ref wanted) if wanted.keys.is_some() => {
+            return verify_response::offline(wanted, session);
+        }
         Command::Audit(ref audit) => {
             if let Some(done) = audit::without_client(audit, session).await {
                 return done;
             }
         }
         _ => {}
+    }
+    if let Command::Token(TokenCommand::Narrow { wanted, token_file }) = command {
+        return token::narrow(wanted, token_file.as_deref(), session).await;
     }
     let client = session.connect().await?;
     let done = with_client(command, &client, session).await;
@@ -78,6 +90,8 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Calls(command) => calls::run(command, client, output).await,
         Command::Run(command) => run::run(command, client, output).await,
         Command::Input(command) => question::run(command, client, output).await,
+        Command::Approvals(command) => approvals::run(*command, client, output).await,
+        Command::Grant(command) => approvals::grant(command, client, output).await,
         Command::Work(command) => work::run(command, client, output).await,
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,
@@ -85,13 +99,20 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Limits(command) => control::limits(command, client, output).await,
         Command::Killswitch(command) => control::killswitch(command, client, output).await,
         Command::Usage(usage) => control::usage(usage, client, output).await,
+        Command::Webhook(command) => notify::webhook(command, client, output).await,
+        Command::Settings(command) => notify::settings(command, client, output).await,
+        Command::Egress(command) => notify::egress(command, client, output).await,
         Command::Key(command) => key::run(command, client, output).await,
+        Command::Token(command) => token::run(command, client, output).await,
+        Command::Secret(command) => secret::run(command, client, output).await,
+        Command::Keys(command) => server_keys::run(command, client, output).await,
         Command::Tenant(command) => people::tenant(command, client, output).await,
         Command::User(command) => people::user(command, client, output).await,
         Command::Workspace(command) => people::workspace(command, client, output).await,
         Command::Person(command) => people::person(command, client, output).await,
         Command::Audit(command) => audit::run(command, client, session).await,
         Command::Db(command) => db::run(command, client, output).await,
+        Command::VerifyResponse(wanted) => verify_response::with_client(&wanted, client, session).await,
         Command::Config(_) => config::show(client, output).await,
         Command::Retention(retention) => delete_old_calls(retention, client, output).await,
         Command::Whoami => whoami(client, output).await,

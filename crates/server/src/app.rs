@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
+use toolgate_egress::mail::Mailer;
 use toolgate_engine::audit::Pinned;
 use toolgate_engine::external::External;
 use toolgate_engine::shared::Shared;
@@ -18,6 +19,7 @@ use toolgate_vault::{Keyring, MasterKey};
 
 use crate::config::Config;
 use crate::exposition::Exposition;
+use crate::outside::{self, Outside};
 
 pub const FIRST_TENANT: &str = "default";
 pub const FIRST_USER: &str = "admin";
@@ -32,7 +34,12 @@ pub struct CodeTools {
     pub tools: &'static [CodeTool],
     pub builtins: Builtins,
     pub runners: fn(&Wiring<'_>) -> Runners,
+    /// Runs the operator's command that prints the master key. This crate starts no process.
+    pub printed_by: fn(Vec<String>) -> Printed,
 }
+
+/// What a command printed.
+pub type Printed = futures_util::future::BoxFuture<'static, Result<zeroize::Zeroizing<String>, Fault>>;
 
 /// What runners may be made of.
 pub struct Wiring<'a> {
@@ -45,6 +52,8 @@ pub struct Wiring<'a> {
 /// Keys that are remembered for a moment.
 type Callers = moka::sync::Cache<toolgate_contracts::KeyId, Arc<crate::auth::KnownKey>>;
 const CALLERS_MAX: u64 = 10_000;
+/// Tokens likewise, by the digest of their text.
+type KnownTokens = moka::sync::Cache<toolgate_contracts::Digest, Arc<crate::auth::tokens::KnownToken>>;
 
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
@@ -55,11 +64,17 @@ pub struct Inner {
     pub registry: Arc<Registry>,
     pub engine: Engine,
     pub audit: Audit,
+    pub keyring: Keyring,
+    /// The way out, and on whose behalf.
+    pub outside: Outside,
+    /// The operator's relay, where there is one.
+    pub mailer: Option<Mailer>,
     pub clock: Clock,
     pub rng: Rng,
     pub data: std::path::PathBuf,
     /// Keys that were let in a moment ago: looking each up takes as long as a call.
     pub callers: Callers,
+    pub tokens: KnownTokens,
     /// How many definitions are judged at once.
     pub judging: tokio::sync::Semaphore,
     /// Where the server listens, once it does.
@@ -86,15 +101,22 @@ impl App {
         first_rows(&store, &clock, &rng).await?;
         let registry = Arc::new(Registry::open(store.clone(), clock.clone(), rng.clone(), code.builtins).await?);
         registry.publish_code_tools(code.tools).await?;
-        let master = master_key(&config, data, &rng)?;
-        let keyring = Keyring::open(store.clone(), master, None, clock.clone(), rng.clone()).await?;
+        let master = master_key(&config, data, code, &rng).await?;
+        let previous = previous_master_key(&config)?;
+        let keyring = Keyring::open(store.clone(), master, previous, clock.clone(), rng.clone()).await?;
         let audit = Audit::open(store.clone(), keyring.clone(), Some(data), clock.clone(), rng.clone()).await?;
+        let outside = Outside::new(Arc::clone(&registry), clock.clone());
+        let listen = config.get("listen").parse().ok().filter(|address: &std::net::SocketAddr| address.port() != 0);
+        if let Some(address) = listen {
+            outside.listen(address);
+        }
+        let mailer = outside::mailer(&config, &outside.connector)?;
         let exposition = Exposition::default();
         let runners = (code.runners)(&Wiring { store: &store, clock: &clock, rng: &rng, data });
         let engine = Engine::new(Parts {
             store: store.clone(),
             registry: Arc::clone(&registry),
-            keyring,
+            keyring: keyring.clone(),
             runners: runners.with("external", Arc::new(External)),
             shared: Shared::open(config.redis_url()).await?,
             metrics: Arc::clone(&exposition.calls),
@@ -103,24 +125,45 @@ impl App {
             blobs: data.join("blobs"),
             audit: audit.clone(),
         });
+        engine.send_mail(mailer.is_some());
         // An SQLite file is ours alone while we hold the folder, so whoever ran calls before is gone.
         engine.start(store.kind() == Kind::Sqlite).await?;
         engine.keep_living();
-        Ok(Self(Arc::new(Inner {
+        let app = Self(Arc::new(Inner {
             config,
             store,
             registry,
             engine,
             audit,
+            keyring,
+            outside,
+            mailer,
             clock,
             rng,
             data: data.to_owned(),
             callers: Callers::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
+            tokens: KnownTokens::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
             judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
             draining: AtomicBool::new(false),
             exposition,
-        })))
+        }));
+        crate::sql_requests::keep_answering(&app);
+        Ok(app)
+    }
+
+    /// For background work that ends with the application.
+    pub(crate) fn weak(&self) -> std::sync::Weak<Inner> {
+        Arc::downgrade(&self.0)
+    }
+
+    pub(crate) fn of(inner: &std::sync::Weak<Inner>) -> Option<Self> {
+        inner.upgrade().map(Self)
+    }
+
+    /// A name for this process among those that share the database.
+    pub(crate) fn new_holder(&self) -> String {
+        toolgate_contracts::Id::<()>::new(&self.clock, &self.rng).to_string()
     }
 
     /// The API as a service: behind the doors of [`crate::serve`], or in process for the command line.
@@ -135,6 +178,11 @@ impl App {
             ("", None) => format!("{}://{}", self.scheme(), self.config.get("listen")),
             (url, _) => url.to_owned(),
         }
+    }
+
+    /// How people elsewhere reach this server, where they can.
+    pub fn shared_url(&self) -> Option<&str> {
+        Some(self.config.get("public_url")).filter(|url| !url.is_empty() && !is_loopback(url))
     }
 
     /// What the listening socket speaks.
@@ -155,6 +203,7 @@ impl App {
         for tenant in self.store.tenants().await? {
             let mut change = Change::new(tenant.id);
             change.end_all_sessions(self.clock.now());
+            change.revoke_all_tokens("db.restore", self.clock.now());
             let before = signed.iter().find(|pinned| pinned.tenant == tenant.id).map(|pinned| &pinned.checkpoint);
             let details = before.map_or_else(|| serde_json::json!({}), |head| {
                 serde_json::json!({"log_before": head.origin, "size_before": head.size, "root_before": head.root})
@@ -162,6 +211,8 @@ impl App {
             change.audit(&self.entry(&caller, tenant.id, "db.restore", file, details));
             self.store.commit(change).await?;
         }
+        // Tokens that were revoked after the backup would be good again: none of those before it is.
+        self.keyring.replace(toolgate_vault::Purpose::Token, None).await?;
         // Last: cut off before it, the database is still refused, and all of this is done again.
         self.audit.begin_new_log().await?;
         Ok(signed)
@@ -175,12 +226,39 @@ impl App {
     }
 }
 
-/// The key that wraps all others: given, in a file that is named, or in the data folder, where it is made when new.
-fn master_key(config: &Config, data: &Path, rng: &Rng) -> Result<MasterKey, Fault> {
+/// Whether an origin means the machine that reads it.
+pub fn is_loopback(origin: &str) -> bool {
+    let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+    let host = host
+        .rsplit_once(':')
+        .map_or(host, |(name, port)| if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host });
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    let is_local = host == "localhost" || host.ends_with(".localhost");
+    is_local || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback() || address.is_unspecified())
+}
+
+/// The key that wraps all others: given, printed by a command, in a file that is named, or in the data folder, where it
+/// is made when new.
+async fn master_key(config: &Config, data: &Path, code: CodeTools, rng: &Rng) -> Result<MasterKey, Fault> {
+    if let Some(command) = config.master_key_command() {
+        return MasterKey::parse(&(code.printed_by)(command).await?).map_err(|fault| {
+            let remedy = "the command of `master_key_command` prints the key and nothing else";
+            Fault::new(toolgate_contracts::FaultKind::Unavailable, fault.told(), remedy)
+        });
+    }
     match (config.get("master_key"), config.get("master_key_file")) {
         ("", "") => MasterKey::in_folder(data, rng),
         ("", file) => MasterKey::from_file(Path::new(file)),
         (key, _) => MasterKey::parse(key),
+    }
+}
+
+/// The key before it, while some keys may still lie under that one.
+fn previous_master_key(config: &Config) -> Result<Option<MasterKey>, Fault> {
+    match (config.get("master_key_previous"), config.get("master_key_previous_file")) {
+        ("", "") => Ok(None),
+        ("", file) => MasterKey::from_file(Path::new(file)).map(Some),
+        (key, _) => MasterKey::parse(key).map(Some),
     }
 }
 

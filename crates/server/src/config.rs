@@ -86,6 +86,24 @@ pub const KEYS: &[Key] = &[
         check: anything,
     },
     Key {
+        name: "master_key_command",
+        default: "",
+        about: "A command that prints the master key, such as a key service's client: a program and its arguments, separated by spaces or as a JSON list. No shell reads it. It wins over the two above.",
+        check: |text| command(text).map(drop),
+    },
+    Key {
+        name: "master_key_previous",
+        default: "",
+        about: "The master key before this one, until `toolgate keys rewrap` has put everything under the new one.",
+        check: anything,
+    },
+    Key {
+        name: "master_key_previous_file",
+        default: "",
+        about: "A file with the master key before this one.",
+        check: anything,
+    },
+    Key {
         name: "durability",
         default: "auto",
         about: "`auto`: what has an effect is on the disk before it is answered. `power`: everything is.",
@@ -120,6 +138,24 @@ pub const KEYS: &[Key] = &[
         default: "false",
         about: "`true`: everybody who reaches the server may read `/metrics`. `false`: this machine and operators.",
         check: |text| is_one_of(text, &["true", "false"]),
+    },
+    Key {
+        name: "dev_bypass",
+        default: "false",
+        about: "`true`: keys of the role `service` may skip approvals (`toolgate call --force-no-approval`). For development: only with SQLite, on a loopback address, without TLS, proxies and a public URL.",
+        check: |text| is_one_of(text, &["true", "false"]),
+    },
+    Key {
+        name: "smtp",
+        default: "",
+        about: "The mail relay that approvers are told through: `smtp://user:password@host:587`, with `?tls=implicit` or `?tls=none` where it does not speak STARTTLS. Empty: no mail.",
+        check: is_relay,
+    },
+    Key {
+        name: "mail_from",
+        default: "",
+        about: "Whom mail comes from, such as `Toolgate <toolgate@example.com>`; needed with `smtp`.",
+        check: is_sender,
     },
     Key {
         name: "session_idle_minutes",
@@ -214,6 +250,11 @@ impl Config {
             let (set, missing) = if halves[0] { ("tls_cert", "tls_key") } else { ("tls_key", "tls_cert") };
             problems.push(format!("`{set}` is set and `{missing}` is not: TLS needs both, or neither"));
         }
+        let is_set = |name: &str| settings.get(name).is_some_and(|setting| !setting.value.is_empty());
+        if is_set("smtp") && !is_set("mail_from") {
+            problems.push("`smtp` is set and `mail_from` is not: mail needs a sender".to_owned());
+        }
+        problems.extend(unfit_for_bypass(&settings));
         if problems.is_empty() { Ok(Self { settings }) } else { Err(Problems(problems)) }
     }
 
@@ -232,13 +273,15 @@ impl Config {
     /// As shown to people: passwords in URLs replaced.
     pub fn shown(&self) -> BTreeMap<&'static str, Setting> {
         let mut settings = self.settings.clone();
-        for name in ["database", "redis"] {
+        for name in ["database", "redis", "smtp"] {
             if let Some(setting) = settings.get_mut(name) {
                 setting.value = without_password(&setting.value);
             }
         }
-        if let Some(setting) = settings.get_mut("master_key").filter(|setting| !setting.value.is_empty()) {
-            "(set)".clone_into(&mut setting.value);
+        for name in ["master_key", "master_key_previous"] {
+            if let Some(setting) = settings.get_mut(name).filter(|setting| !setting.value.is_empty()) {
+                "(set)".clone_into(&mut setting.value);
+            }
         }
         settings
     }
@@ -249,6 +292,12 @@ impl Config {
             "" => format!("sqlite://{}", data.join("toolgate.db").display()),
             url => url.to_owned(),
         }
+    }
+
+    /// The program that prints the master key, with its arguments.
+    pub fn master_key_command(&self) -> Option<Vec<String>> {
+        // INVARIANT: checked when it was read.
+        command(self.get("master_key_command")).ok().filter(|words| !words.is_empty())
     }
 
     /// What replicas share, if there is more than one.
@@ -302,6 +351,26 @@ pub fn markdown_table() -> String {
         let _ = writeln!(table, "| `{}` | `{}` | {default} | {} |", key.name, key.variable(), key.about);
     }
     table
+}
+
+/// Why the development bypass cannot be on: somebody else might reach this server.
+fn unfit_for_bypass(settings: &BTreeMap<&'static str, Setting>) -> Option<String> {
+    let get = |name: &str| settings.get(name).map_or("", |setting| setting.value.as_str());
+    if get("dev_bypass") != "true" {
+        return None;
+    }
+    let is_loopback = |text: &str| text.parse::<std::net::SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
+    let why = [
+        (get("database").starts_with("postgres"), "`database` is not SQLite"),
+        (!is_loopback(get("listen")), "`listen` is not a loopback address"),
+        (!get("tls_cert").is_empty(), "`tls_cert` is set"),
+        (!get("trusted_proxies").is_empty(), "`trusted_proxies` is set"),
+        (!get("allowed_hosts").is_empty(), "`allowed_hosts` is set"),
+        (!get("public_url").is_empty() && !crate::app::is_loopback(get("public_url")), "`public_url` is not loopback"),
+        (settings.iter().any(|(name, setting)| name.starts_with("oidc") && !setting.value.is_empty()), "OIDC is set"),
+    ];
+    let why: Vec<&str> = why.into_iter().filter(|(holds, _)| *holds).map(|(_, why)| why).collect();
+    (!why.is_empty()).then(|| format!("`dev_bypass` is on, and {}: it is for a machine of your own", why.join(", ")))
 }
 
 fn read_file(bytes: &[u8]) -> Result<Vec<(String, String)>, String> {
@@ -360,6 +429,15 @@ pub fn without_password(url: &str) -> String {
     }
 }
 
+/// A program and its arguments, as a JSON list or separated by spaces. Nothing is quoted or expanded.
+fn command(text: &str) -> Result<Vec<String>, String> {
+    if text.trim_start().starts_with('[') {
+        let words: Vec<String> = serde_json::from_str(text).map_err(|_| "it is not a JSON list of texts".to_owned())?;
+        return if words.is_empty() { Err("the list names no program".to_owned()) } else { Ok(words) };
+    }
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "a check of the table")]
 fn anything(_: &str) -> Result<(), String> {
     Ok(())
@@ -404,6 +482,22 @@ fn is_redis(text: &str) -> Result<(), String> {
     } else {
         Err(format!("`{shown}` is not redis://…"))
     }
+}
+
+fn is_relay(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    toolgate_egress::mail::Relay::parse(text).map(drop).map_err(|fault| format!("{}: {}", fault.told(), fault.remedy()))
+}
+
+fn is_sender(text: &str) -> Result<(), String> {
+    let bare = text.rsplit_once('<').map_or(text, |(_, address)| address.trim_end_matches('>'));
+    let is_address = bare.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
+    if text.is_empty() || (is_address && !bare.contains([' ', ',']) && !text.contains(char::is_control)) {
+        return Ok(());
+    }
+    Err(format!("`{text}` is not an address such as Toolgate <toolgate@example.com>"))
 }
 
 fn is_number(text: &str, least: u32, most: u32) -> Result<(), String> {
@@ -482,6 +576,25 @@ mod tests {
             ("public_url: http://x\ntls_cert: a\ntls_key: b\n", false),
         ] {
             assert_eq!(load(file, &[], &[]).unwrap().is_https(), https, "{file}");
+        }
+    }
+
+    #[test]
+    fn the_development_bypass_is_refused_wherever_somebody_else_might_reach_the_server() {
+        assert!(load("dev_bypass: true\n", &[], &[]).is_ok());
+        assert!(load("dev_bypass: true\npublic_url: http://localhost:8787\nlisten: '[::1]:0'\n", &[], &[]).is_ok());
+        for (line, why) in [
+            ("database: postgres://db/x", "`database`"),
+            ("listen: 0.0.0.0:8787", "`listen`"),
+            ("listen: 192.168.1.2:8787", "`listen`"),
+            ("tls_cert: a\ntls_key: b", "`tls_cert`"),
+            ("trusted_proxies: 127.0.0.1", "`trusted_proxies`"),
+            ("allowed_hosts: tools.example.com", "`allowed_hosts`"),
+            ("public_url: https://tools.example.com", "`public_url`"),
+        ] {
+            let problems = load(&format!("dev_bypass: true\n{line}\n"), &[], &[]).unwrap_err().to_string();
+            assert!(problems.contains("`dev_bypass` is on") && problems.contains(why), "{line}: {problems}");
+            assert!(load(&format!("{line}\n"), &[], &[]).is_ok(), "{line}");
         }
     }
 

@@ -46,6 +46,10 @@ pub async fn checks(app: &App) -> Vec<Check> {
     });
     checks.push(serving(app));
     checks.extend(certificate(app));
+    if crate::bypass::is_on(&app.config) {
+        let remedy = "set `dev_bypass` to false unless you develop on this machine";
+        checks.push(Check::bad("approvals", crate::bypass::WARNING, remedy));
+    }
     checks.push(shadowed(app));
     checks.push(match app.store.unreadable_rows().await {
         Ok(rows) if rows.is_empty() => Check::good("rows", "all can be read"),

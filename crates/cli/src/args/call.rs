@@ -49,6 +49,9 @@ pub struct Call {
     /// Do not wait
     #[arg(long, conflicts_with = "wait")]
     pub no_wait: bool,
+    /// Run it without the approval it needs: on a development server (`dev_bypass`), with a key of the role `service`
+    #[arg(long)]
+    pub force_no_approval: bool,
     /// Shorten the tool's time limit
     #[arg(long, value_name = "MS")]
     pub timeout_ms: Option<u64>,

@@ -101,6 +101,25 @@ pub enum ToolCommand {
         #[arg(long)]
         agent: String,
     },
+    /// Approve a call that waits: by the call's id, or the approval's
+    #[command(after_help = "Examples:\n  toolgate tool approve ID\n  toolgate tool approve ID --input @better.json")]
+    Approve {
+        id: String,
+        /// Another input instead of the one that was asked for: JSON, @FILE, or - for standard input
+        #[arg(long, value_name = "JSON")]
+        input: Option<String>,
+        /// Why
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Reject a call that waits: by the call's id, or the approval's
+    #[command(after_help = "Example:\n  toolgate tool reject ID --reason \"unsafe egress target\"")]
+    Reject {
+        id: String,
+        /// Why: the agent reads it
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
     /// Check whether a tool could be called now, without calling it
     #[command(
         after_help = "Exit status:\n  0   ready\n  10  not now, perhaps later\n  11  a person has to do something first\n  12  no such tool"

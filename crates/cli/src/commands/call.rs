@@ -63,6 +63,7 @@ async fn request(call: Call, client: &Client) -> Result<Value, Failure> {
         request_id,
         wait,
         no_wait,
+        force_no_approval,
         timeout_ms,
         meta,
         labels,
@@ -90,7 +91,7 @@ async fn request(call: Call, client: &Client) -> Result<Value, Failure> {
     Ok(json!({
         "tool": tool, "input": input, "mode": mode, "run_id": run, "step_id": step, "agent_id": agent,
         "request_id": request_id, "wait": wait, "timeout_ms": timeout_ms, "metadata": metadata(&meta)?,
-        "labels": (!labels.is_empty()).then_some(labels),
+        "labels": (!labels.is_empty()).then_some(labels), "bypass_approval": force_no_approval.then_some(true),
     }))
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{calls, control, preflight, register, search, tool_list, tool_override, tool_show};
-use crate::args::{StateChange, ToolCommand};
+use super::{approvals, calls, control, preflight, register, search, tool_list, tool_override, tool_show};
+use crate::args::{Approve, Reject, StateChange, ToolCommand};
 use crate::client::Client;
 use crate::failure::Done;
 use crate::output::{Output, text_of};
@@ -36,6 +36,13 @@ pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done
         ToolCommand::Revoke { tool, agent } => {
             let answer = client.delete(&["agents", &agent, "tools", &tool]).await?;
             output.say(&answer, &format!("{tool} is no longer assigned to {agent}."))
+        }
+        ToolCommand::Approve { id, input, reason } => {
+            let approve = Approve { ids: vec![id], input, reason, wait: 30 };
+            approvals::approve(approve, client, output).await
+        }
+        ToolCommand::Reject { id, reason } => {
+            approvals::reject(Reject { ids: vec![id], reason }, client, output).await
         }
         ToolCommand::Preflight { name } => preflight::run(&name, client, output).await,
         ToolCommand::Invocations(wanted) => calls::invocations(wanted, client, output).await,

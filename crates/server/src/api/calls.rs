@@ -14,6 +14,7 @@ use toolgate_contracts::{
     BlobId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Page, Permission, RunId, Source, Status,
     Timestamp,
 };
+use toolgate_engine::Manner;
 use toolgate_engine::control::{Report, Settlement};
 use toolgate_engine::preflight::Preflight;
 use toolgate_engine::read::CallDetails;
@@ -27,6 +28,7 @@ use super::audit::{ProofView, prove_call, receipt_of_call};
 use super::paging::page_limit;
 use crate::CLIENT_HEADER;
 use crate::app::App;
+use crate::bypass;
 use crate::extract::{Body, By, Query};
 use crate::problem::Problem;
 
@@ -62,7 +64,9 @@ pub fn source_of(caller: &Caller, headers: &HeaderMap) -> Source {
         (Some(_), _) => Source::Agent,
         (None, _) if says_cli => Source::Cli,
         (None, Credential::BrowserSession(_)) => Source::Web,
-        (None, Credential::ApiKey(_) | Credential::Token(_) | Credential::LocalFolder) => Source::Api,
+        (None, Credential::ApiKey(_) | Credential::Token(_) | Credential::DatabaseRole | Credential::LocalFolder) => {
+            Source::Api
+        }
     }
 }
 
@@ -90,14 +94,18 @@ pub async fn submit(
     State(app): State<App>,
     By(caller): By,
     headers: HeaderMap,
-    Body(body): Body<Value>,
+    Body(mut body): Body<Value>,
 ) -> Result<Response, Problem> {
     let source = source_of(&caller, &headers);
     check_size(&body, &headers)?;
+    let manner = bypass::wanted(&app, &caller, &headers, &mut body).await?;
     if body.get("calls").is_none() {
         let request = toolgate_contracts::json::decode(body).map_err(Fault::from)?;
-        let envelope = app.engine.submit(&caller, source, request).await?;
+        let envelope = app.engine.submit_with(&caller, source, request, manner).await?;
         return Ok(Answered(envelope).into_response());
+    }
+    if manner == Manner::Unasked {
+        return Err(Fault::invalid("`bypass_approval` with a batch", "send the calls one by one").into());
     }
     let Batch { calls } = toolgate_contracts::json::decode(body).map_err(Fault::from)?;
     let answers = app.engine.submit_all(&caller, source, calls).await?;
@@ -131,21 +139,21 @@ fn check_size(body: &Value, headers: &HeaderMap) -> Result<(), Fault> {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct CallQuery {
-    status: Option<Status>,
+    pub status: Option<Status>,
     /// A name, an old name, or an id.
-    tool: Option<String>,
+    pub tool: Option<String>,
     /// A name or an id.
-    agent: Option<String>,
+    pub agent: Option<String>,
     /// A run: with those under it, if it is a root.
-    run: Option<RunId>,
-    source: Option<Source>,
+    pub run: Option<RunId>,
+    pub source: Option<Source>,
     /// RFC 3339, or a day.
-    since: Option<String>,
-    until: Option<String>,
+    pub since: Option<String>,
+    pub until: Option<String>,
     /// `KEY=VALUE` of `metadata`.
-    meta: Option<String>,
-    cursor: Option<String>,
-    limit: Option<u32>,
+    pub meta: Option<String>,
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
 }
 
 /// Calls, newest first: the caller's own, those of agents they manage, or all.
@@ -160,7 +168,7 @@ pub async fn list(
     Ok(Json(app.engine.list_calls(&caller, &filter, query.cursor.as_deref(), limit).await?))
 }
 
-async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<CallFilter, Fault> {
+pub async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<CallFilter, Fault> {
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
     let today = app.registry.now().day();
@@ -214,6 +222,7 @@ async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<Call
         until: moment(query.until.as_deref(), "/until")?,
         metadata,
         pending_approval: false,
+        without_agent: false,
     })
 }
 

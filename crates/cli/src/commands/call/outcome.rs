@@ -55,7 +55,7 @@ pub async fn tell(envelope: &Value, client: &Client, output: &Output) {
     if envelope["error"].is_null() {
         match envelope["status"].as_str() {
             Some("running") => note(&format!("It is running; see `toolgate calls show {id}`.")),
-            Some("pending") => note(&format!("It waits for a person; see `toolgate calls show {id}`.")),
+            Some("pending") => note(&format!("It waits for a person; see `toolgate approvals show {id}`.")),
             _ => {}
         }
         return;
@@ -107,8 +107,8 @@ pub fn hint(envelope: &Value) -> String {
     match (error["code"].as_str().unwrap_or_default(), reason) {
         (_, "schema") => format!("see its fields with `toolgate tool show {name}`"),
         (_, "mode") => "leave --record out".to_owned(),
-        (_, "approval_required") => {
-            format!("try it with --dry-run; why a person is asked is in `toolgate calls show {id}`")
+        (_, "approval_required" | "approval_timeout" | "expired") => {
+            "send it again, and have somebody decide in time: `toolgate approvals`".to_owned()
         }
         (_, "frozen") => "see what is stopped with `toolgate killswitch list`".to_owned(),
         (_, "budget") => {
