@@ -18,7 +18,8 @@ use crate::asking::Asking;
 use crate::submit::step;
 
 /// Mildest first, so that `max` is the rule: the strictest wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = DecisionVerdict)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Allow,

@@ -257,7 +257,7 @@ fn administers(tool: &ResolvedTool) -> bool {
 }
 
 /// Where a call goes, if one host is all it can be: that of the tool's address, or of the one address in its arguments.
-fn destination(tool: &ResolvedTool, input: &Value) -> Option<url::Host> {
+pub(crate) fn destination(tool: &ResolvedTool, input: &Value) -> Option<url::Host> {
     let host = |text: &str| {
         let url = url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
         url.host().map(|host| host.to_owned())

@@ -94,7 +94,11 @@ impl Engine {
             Some(id) => self.store.call(caller.tenant, id).await?,
             None => None,
         };
-        record.filter(|record| sees(&sight, caller, record)).ok_or_else(unknown)
+        let record = record.filter(|record| sees(&sight, caller, record)).ok_or_else(unknown)?;
+        if record.output.is_some() || record.error.is_some() || !record.attachments.is_empty() {
+            self.join_read(caller, &record.labels, &record.tool_name).await?;
+        }
+        Ok(record)
     }
 
     pub async fn list_calls(

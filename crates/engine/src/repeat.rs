@@ -21,11 +21,17 @@ impl Engine {
         {
             // Whoever records runs the tool themselves: waiting for its end would be waiting for themselves.
             let wait = if asked.request.mode == Mode::Record { Duration::ZERO } else { asked.wait };
-            return self.same_request(tenant, key, call, body, wait).await.map(Some);
+            let answer = self.same_request(tenant, key, call, body, wait).await?;
+            self.join_read(&asked.caller, &answer.labels, &answer.name).await?;
+            return Ok(Some(answer));
         }
         let (Some(run), Some(seq)) = (&asked.run, asked.request.seq) else { return Ok(None) };
         match self.store.call_at_place(tenant, run.id, seq).await? {
-            Some(call) => self.same_place(asked, call, seq).await.map(Some),
+            Some(call) => {
+                let answer = self.same_place(asked, call, seq).await?;
+                self.join_read(&asked.caller, &answer.labels, &answer.name).await?;
+                Ok(Some(answer))
+            }
             None => Ok(None),
         }
     }
