@@ -65,7 +65,7 @@ impl Engine {
         if let Some(run) = wanted.run {
             self.own_run(caller, run).await.map_err(|fault| fault.at("/run"))?;
         }
-        self.check_names(caller, agent, &wanted)?;
+        self.check_names(caller, agent, &wanted, id)?;
         let made = match &caller.token {
             Some(held) => self.narrowed(caller, held, parent, &wanted, id, now).await?,
             None => {
@@ -127,13 +127,20 @@ impl Engine {
 
     /// Every tool that is named is one that the caller, or the agent, has now: a misspelt name in a constraint would
     /// constrain nothing, and nobody would notice.
-    fn check_names(&self, caller: &Caller, agent: Option<AgentId>, wanted: &MintRequest) -> Result<(), Fault> {
+    fn check_names(
+        &self,
+        caller: &Caller,
+        agent: Option<AgentId>,
+        wanted: &MintRequest,
+        id: TokenId,
+    ) -> Result<(), Fault> {
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let today = self.clock.now().day();
         let agent = agent.and_then(|id| registry.agents.get(&id));
-        // Of a child, what its parent does not cover falls away later; here only names are looked at.
-        let caller = Caller { token: None, ..caller.clone() };
+        // As whoever shows it: outside. Of a child, what its parent does not cover falls away later; here only names are
+        // looked at.
+        let caller = Caller { token: None, credential: Credential::Token(id), ..caller.clone() };
         let view = View { registry, caller: &caller, agent, run: None, today: &today };
         for (index, scope) in wanted.scope.iter().enumerate() {
             if let Scope::Tool(named) = scope {

@@ -1,16 +1,19 @@
 //! The door: from a request to the [`Caller`] who is answerable for it.
 
+pub mod tokens;
+
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{Caller, Digest, Fault, FaultKind, Permission, Permissions, Principal, Role, Timestamp};
+use toolgate_contracts::{Caller, Digest, Fault, FaultKind, Permissions, Principal, Role, Timestamp};
 use toolgate_store::Change;
 use toolgate_store::credentials::{Holder, KeyHolder};
 
 use crate::app::{App, FIRST_TENANT};
+use crate::auth::tokens::Manner;
 use crate::problem::Problem;
 use crate::{REVISION_HEADER, TENANT_HEADER};
 use crate::{proxies, seal};
@@ -34,22 +37,6 @@ impl LocalCaller {
 /// The scope of the key that lies in the data folder. Whoever can read it owns the folder, so it stands for what the
 /// folder itself gives: a command does the same whether a server holds the folder or not. No route hands it out.
 pub const FOLDER_OWNER_SCOPE: &str = "folder:owner";
-
-/// Whoever acts as an agent uses tools; it changes neither its own rights nor anybody's, whatever its key was made with.
-fn an_agent_may_have(permission: &Permission) -> bool {
-    let using = [
-        Permission::AGENTS_READ,
-        Permission::AGENTS_RUN,
-        Permission::CALLS_CREATE,
-        Permission::CALLS_READ_OWN,
-        Permission::TOKENS_MINT,
-        Permission::TOOLS_READ,
-        Permission::USAGE_READ,
-        Permission::WORKFLOWS_RUN,
-        Permission::WORK_LEASE,
-    ];
-    using.contains(permission) || permission.is_tools_own()
-}
 
 /// How long a key that was looked up is believed without looking again. Whoever revokes one on this replica is obeyed
 /// by the next request; on another, within this time.
@@ -87,12 +74,21 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
 }
 
 pub async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
+    identified(app, request, false).await
+}
+
+/// `seen_before`: the same request came in already, so a proof that it carries was spent then.
+async fn identified(app: &App, request: &Parts, seen_before: bool) -> Result<Caller, Fault> {
     let wanted = header_text(&request.headers, TENANT_HEADER);
     if let Some(local) = request.extensions.get::<LocalCaller>() {
         return local_caller(app, *local, wanted.unwrap_or(FIRST_TENANT));
     }
-    let caller = match bearer(&request.headers) {
-        Some(key) => match key_caller(app, key?).await? {
+    let caller = match authorization(&request.headers).transpose()? {
+        Some((manner, text)) if manner == Manner::Proven || tokens::is_token(text) => {
+            let manner = if seen_before { Manner::Again } else { manner };
+            tokens::token_caller(app, text, manner, request).await?
+        }
+        Some((_, key)) => match key_caller(app, key).await? {
             Shown::Caller(caller) => caller,
             Shown::OwnerOfTheFolder => {
                 return local_caller(app, LocalCaller::this_process(), wanted.unwrap_or(FIRST_TENANT));
@@ -124,6 +120,7 @@ pub fn local_caller(app: &App, local: LocalCaller, slug: &str) -> Result<Caller,
         roles: [Role::Admin, Role::Operator].into(),
         agent: None,
         credential: Credential::LocalFolder,
+        token: None,
     })
 }
 
@@ -161,7 +158,7 @@ async fn of_key(app: &App, found: KeyHolder, now: Timestamp) -> Result<Shown, Fa
     // A key holds at most its owner's set, whatever it was made with.
     let mut permissions = found.holder.permissions.intersection(&scopes);
     if found.agent.is_some() {
-        permissions = permissions.iter().filter(|permission| an_agent_may_have(permission)).cloned().collect();
+        permissions = permissions.iter().filter(|permission| permission.is_for_agents()).cloned().collect();
     }
     Ok(Shown::Caller(Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) }))
 }
@@ -193,6 +190,7 @@ fn caller(holder: Holder, permissions: Permissions, credential: Credential) -> C
         roles: roles.into(),
         agent: None,
         credential,
+        token: None,
     }
 }
 
@@ -234,14 +232,17 @@ fn is_own_origin(app: &App, origin: &str, request: &Parts) -> bool {
     if public.is_empty() { own.as_deref() == Some(origin) } else { origin == public }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<Result<&str, Fault>> {
-    let value = headers.get(header::AUTHORIZATION)?;
-    let key = value
-        .to_str()
-        .ok()
-        .and_then(|text| text.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    Some(key.map(|(_, key)| key.trim()).ok_or_else(|| unauthenticated("the Authorization header is not `Bearer KEY`")))
+/// What was shown in the header, and how.
+fn authorization(headers: &HeaderMap) -> Option<Result<(Manner, &str), Fault>> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (value, another) = (values.next()?, values.next());
+    let shown = value.to_str().ok().filter(|_| another.is_none()).and_then(|text| text.split_once(' '));
+    let shown = shown.and_then(|(scheme, text)| {
+        let bearer = scheme.eq_ignore_ascii_case("bearer").then_some(Manner::Bearer);
+        let manner = bearer.or_else(|| scheme.eq_ignore_ascii_case("dpop").then_some(Manner::Proven))?;
+        Some((manner, text.trim()))
+    });
+    Some(shown.ok_or_else(|| unauthenticated("the Authorization header is neither `Bearer KEY` nor `DPoP TOKEN`")))
 }
 
 /// The `__Host-` name binds the cookie to HTTPS and this host; plain loopback HTTP cannot have it.
@@ -286,7 +287,7 @@ impl App {
 
 /// Whoever made a request, with the rights they have now. For streams that stay open after it.
 pub async fn again(app: &App, request: &Parts) -> Result<Caller, Fault> {
-    caller_of(app, request).await
+    identified(app, request, true).await
 }
 
 /// Whether a key would be let in.

@@ -21,6 +21,12 @@ impl App {
         Id::new(&self.clock, &self.rng)
     }
 
+    /// Whoever was let in a moment ago is looked up again: their rights have changed.
+    pub(crate) fn forget_callers(&self) {
+        self.callers.invalidate_all();
+        self.tokens.invalidate_all();
+    }
+
     pub fn entry(
         &self,
         caller: &Caller,

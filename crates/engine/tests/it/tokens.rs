@@ -178,12 +178,8 @@ async fn a_token_has_the_rights_that_its_principal_and_its_key_have_now() {
         let admin = world.person("ada", &[Role::Admin]).await;
         let token = world.holder(&admin, json!({"scope": ["tool:*"]})).await;
         for permission in Permission::ALL {
-            let carried = [
-                Permission::TOOLS_READ,
-                Permission::CALLS_CREATE,
-                Permission::CALLS_READ_OWN,
-                Permission::TOKENS_MINT,
-            ];
+            let carried =
+                [Permission::TOOLS_READ, Permission::CALLS_CREATE, Permission::CALLS_READ_OWN, Permission::TOKENS_MINT];
             assert_eq!(token.may(permission), carried.contains(permission), "{permission}");
         }
         // A tool's own word is the person's to have or not.
@@ -313,14 +309,20 @@ async fn every_mint_and_every_revocation_is_in_the_log() {
             (json!({"scope": ["tool:nothing"]}), "/scope/0"),
             (json!({"scope": ["tool:script", "tool:hidden"]}), "/scope/1"),
             (json!({"scope": ["tool:older"]}), "/scope/0"),
-            (json!({"scope": ["tool:*"], "constraints": [{"tool": "scrpt", "pointer": "/n", "max": 1}]}), "/constraints"),
+            (
+                json!({"scope": ["tool:*"], "constraints": [{"tool": "scrpt", "pointer": "/n", "max": 1}]}),
+                "/constraints",
+            ),
         ];
         for (wanted, pointer) in cases {
             let fault = world.try_mint(&ada, wanted.clone(), None).await.unwrap_err();
             assert_eq!(fault.pointer(), Some(pointer), "{wanted}");
         }
         let viewer = world.person("vera", &[Role::Viewer]).await;
-        assert_eq!(world.try_mint(&viewer, json!({"scope": ["tool:*"]}), None).await.unwrap_err().kind(), FaultKind::Forbidden);
+        assert_eq!(
+            world.try_mint(&viewer, json!({"scope": ["tool:*"]}), None).await.unwrap_err().kind(),
+            FaultKind::Forbidden
+        );
         assert_eq!(
             world.try_mint(&ada, json!({"scope": ["tool:*"]}), Some("helper")).await.unwrap_err().kind(),
             FaultKind::NotFound,

@@ -20,7 +20,7 @@ pub struct Me {
     pub name: String,
     pub tenant: Slug,
     pub agent: Option<AgentId>,
-    /// `browser`, `key` or `local`.
+    /// `browser`, `key`, `token`, `database` or `local`.
     pub signed_in_by: &'static str,
     pub permissions: Permissions,
 }
@@ -31,6 +31,7 @@ impl From<Caller> for Me {
             Credential::BrowserSession(_) => "browser",
             Credential::ApiKey(_) => "key",
             Credential::Token(_) => "token",
+            Credential::DatabaseRole => "database",
             Credential::LocalFolder => "local",
         };
         Self {

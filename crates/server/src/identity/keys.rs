@@ -153,10 +153,12 @@ impl App {
             .filter(|key| !folder(key) || caller.credential == Credential::LocalFolder)
             .ok_or_else(|| Fault::not_found("key", id_or_name))?;
         let mut change = Change::new(caller.tenant);
-        change.revoke_key(key.id, self.clock.now());
+        let now = self.clock.now();
+        change.revoke_key(key.id, now);
+        change.revoke_tokens_of_key(key.id, &caller.principal.to_string(), now);
         change.audit(&self.entry(caller, caller.tenant, "key.revoke", &key.name, json!({"id": key.id})));
         self.store.commit(change).await?;
-        self.callers.invalidate_all();
+        self.forget_callers();
         Ok(key)
     }
 }

@@ -1,7 +1,7 @@
 //! Tenants, workspaces and users.
 
 use serde_json::json;
-use toolgate_contracts::{AccountId, Caller, Fault, Permission, Permissions, Role, Slug, Timestamp};
+use toolgate_contracts::{AccountId, Caller, Fault, Permission, Permissions, Principal, Role, Slug, Timestamp};
 use toolgate_registry::commands::FIRST_WORKSPACE;
 use toolgate_store::Change;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
@@ -184,10 +184,14 @@ impl App {
             if disabled && caller.user() == Some(user.id) {
                 return Err(Fault::conflict("you cannot disable yourself", "ask another administrator"));
             }
-            change.set_disabled(user.id, disabled.then(|| self.clock.now()));
+            let now = self.clock.now();
+            change.set_disabled(user.id, disabled.then_some(now));
+            if disabled {
+                change.revoke_tokens_of(Principal::User(user.id), &caller.principal.to_string(), now);
+            }
         }
         self.store.commit(change).await?;
-        self.callers.invalidate_all();
+        self.forget_callers();
         let edited = self.store.user(caller.tenant, &user.id.to_string()).await?;
         edited.ok_or_else(|| Fault::internal("an edited user is gone"))
     }
