@@ -34,6 +34,8 @@ async fn measure(report: &mut Report, database: &str, store: &Store) -> Result<(
         currency: "USD".into(),
         open_write: false,
         limits: toolgate_contracts::TenantLimits::default(),
+        settings: toolgate_contracts::TenantSettings::default(),
+        policy_revision: 0,
         created_at: clock.now(),
     };
     change.insert_tenant(&row);

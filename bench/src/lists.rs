@@ -92,6 +92,8 @@ impl World {
             currency: "USD".into(),
             open_write: false,
             limits: toolgate_contracts::TenantLimits::default(),
+            settings: toolgate_contracts::TenantSettings::default(),
+            policy_revision: 0,
             created_at: now,
         });
         change.insert_workspace(&Workspace {
@@ -222,6 +224,11 @@ impl World {
             status,
             approval_status,
             person_required: false,
+            approval: None,
+            approved_by: None,
+            grant: None,
+            token: None,
+            secrets: None,
             definition_digest: Digest::of(b"x"),
             policy_revision: 0,
             decision: r#"{"resolve":"ok"}"#.into(),

@@ -3,6 +3,7 @@
 //! Over HTTP beside a bare echo of the same body in the same run, in process beside the echo's CPU time; each at several
 //! numbers of callers. Ratios are the goals, because machines differ; CPU time is the steady figure on a noisy one.
 
+mod dressed;
 mod inside;
 mod load;
 mod process;
@@ -18,6 +19,7 @@ use toolgate_store::testing::Database;
 
 use crate::Failure;
 use crate::report::{Goal, Measured, Report, of};
+use dressed::Reads;
 use inside::Inside;
 use load::Request;
 use servers::Server;
@@ -39,6 +41,7 @@ pub fn run(report: &mut Report) -> Result<(), Failure> {
     let sqlite = Place { name: "sqlite", database: None };
     let echo = http(report, &sqlite, true)?;
     in_process(report, &sqlite, &echo)?;
+    everything_on(report, &echo)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Some(database) = runtime.block_on(Database::postgres(MIGRATIONS)) {
         let echo = http(report, &Place { name: "postgres", database: Some(database) }, false)?;
@@ -158,6 +161,57 @@ fn in_process(report: &mut Report, place: &Place, echo: &Cost) -> Result<(), Fai
     for durability in ["auto", "power"] {
         measure_inside(report, place, durability, echo)?;
     }
+    Ok(())
+}
+
+/// What a decision costs with policies, and a call with policies and guardrails.
+fn everything_on(report: &mut Report, echo: &Cost) -> Result<(), Failure> {
+    let (input, folder) = (input(), tempfile::tempdir()?);
+    let inside = Inside::open(folder.path(), "", "auto")?;
+    let base = echo.measured.cpu;
+    for (policies, reads, about, most) in [
+        (20, Reads::One, "one action reads an argument", 0.6),
+        (20, Reads::Both, "both actions read one", 0.8),
+        (500, Reads::Both, "both actions read one", 1.0),
+    ] {
+        inside.dress(policies, reads, false)?;
+        let steps = inside.steps(&input)?;
+        let cpu = steps.standing + steps.arguments;
+        let metric = format!("decision (resolve to permit), {policies} policies, {about}");
+        report.line(format!("{metric}: CPU (baseline: bare echo)"), "us", cpu, Some(base));
+        report.goal(format!("{metric}, as a part of the echo's"), "ratio", cpu / base, Goal::AtMost(most), None);
+    }
+    inside.dress(20, Reads::One, true)?;
+    let cost = inside.calls(&input, 64)?;
+    let label = |what: &str| format!("everything on: in process, 64 callers, {what}");
+    report.line(label("calls"), "1/s", cost.per_second, None);
+    report.line(label("p50"), "us", cost.measured.median, None);
+    report.line(label("p99"), "us", cost.measured.p99, None);
+    report.line(label("CPU (baseline: bare echo)"), "us", cost.measured.cpu, Some(base));
+    report.goal(
+        label("CPU as a multiple of the echo's"),
+        "ratio",
+        cost.measured.cpu / base,
+        Goal::AtMost(2.4),
+        Some(1.8),
+    );
+    inside.close();
+
+    let folder = tempfile::tempdir()?;
+    tokio::runtime::Runtime::new()?.block_on(dressed::prepare(folder.path()))?;
+    let path = folder.path().to_str().ok_or("the temporary folder's name is not Unicode")?;
+    let ours = Server::start(&[servers::TOOLGATE, path, "", "auto", "info"])?;
+    let body = json!({"tool": "echo", "input": input}).to_string();
+    let key = key(&ours)?;
+    let request = Request::post("/api/v1/calls", Some(&key), &body, b"\"status\":\"completed\"");
+    let call = exchange(&ours, &request, 64)?;
+    let label = |what: &str| format!("everything on: HTTP, 64 connections, {what}");
+    report.line(label("requests (baseline: bare echo)"), "1/s", call.per_second, Some(echo.per_second));
+    report.line(label("p50"), "us", call.measured.median, Some(echo.measured.median));
+    report.line(label("p99"), "us", call.measured.p99, Some(echo.measured.p99));
+    report.line(label("CPU of the server"), "us", call.measured.cpu, Some(base));
+    let part = call.per_second / echo.per_second.max(1.0);
+    report.goal(label("requests as a part of the echo's"), "ratio", part, Goal::AtLeast(0.28), Some(0.4));
     Ok(())
 }
 

@@ -56,6 +56,8 @@ async fn fill(store: &Store, tools: u32) -> Result<(), Failure> {
         currency: "USD".into(),
         open_write: false,
         limits: toolgate_contracts::TenantLimits::default(),
+        settings: toolgate_contracts::TenantSettings::default(),
+        policy_revision: 0,
         created_at: now,
     });
     store.commit(change).await?;

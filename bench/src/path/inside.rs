@@ -12,12 +12,14 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::{
-    CallRequest, Caller, Clock, Fault, Id, Mode, Permissions, Principal, Rng, Slug, Source, Status, ToolRef,
+    CallRequest, Caller, Clock, Fault, Id, Mode, Permissions, Principal, Rng, Role, Slug, Source, Status, ToolRef,
 };
 use toolgate_engine::admit::Question;
 use toolgate_engine::audit::Sequencer;
+use toolgate_policy::labels::Labels;
 use toolgate_server::App;
 
+use super::dressed::{self, Reads};
 use super::process::{cpu_by_thread, cpu_time};
 use super::servers::{CODE, configuration};
 use super::{MEASURED, WARM_UP};
@@ -134,6 +136,11 @@ impl Inside {
             today: &today,
             tool: &tool,
             mode: Mode::Execute,
+            source: Source::Api,
+            now: Clock::System.now(),
+            depth: 0,
+            labels: Labels::NONE,
+            examining: false,
         };
         question.answer(input.clone()).map_err(|refusal| format!("{refusal:?}"))?;
         // The other threads of this process are idle now.
@@ -141,6 +148,14 @@ impl Inside {
         let standing = report::time(STEPS_TIMES, || question.standing()).cpu;
         let all = report::time(STEPS_TIMES, || question.answer(input.clone())).cpu;
         Ok(Steps { standing, arguments: (all - standing - clone).max(0.0) })
+    }
+
+    /// With this many policies, and guardrails if wanted.
+    pub fn dress(&self, policies: usize, reads: Reads, guardrails: bool) -> Result<(), Failure> {
+        self.callers.block_on(async {
+            dressed::decide_by(&self.app, policies, reads).await?;
+            if guardrails { dressed::guard(&self.app).await } else { Ok(()) }
+        })
     }
 
     pub fn close(self) {
@@ -162,8 +177,10 @@ async fn caller(app: &App) -> Result<Caller, Failure> {
         principal: Principal::User(user.id),
         display_name: user.name.clone(),
         permissions: Permissions::from_scopes(["tools:execute", "calls.read.own"])?,
+        roles: [Role::Admin].into(),
         agent: None,
         credential: Credential::ApiKey(Id::new(&Clock::System, &Rng::System)),
+        token: None,
     })
 }
 
@@ -178,6 +195,6 @@ fn shown(fault: Fault) -> String {
     fault.logged().unwrap_or(fault.told()).to_owned()
 }
 
-fn told(fault: Fault) -> Failure {
+pub fn told(fault: Fault) -> Failure {
     shown(fault).into()
 }

@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use toolgate_engine::Runners;
-use toolgate_server::{CodeTools, Config, DataFolder, ServeError, Wiring};
+use toolgate_server::{CodeTools, Config, DataFolder, Printed, ServeError, Wiring};
 use toolgate_toolbox::{Builtin, Tools};
 use tracing_subscriber::EnvFilter;
 
@@ -19,7 +19,12 @@ use crate::Failure;
 pub const TOOLGATE: &str = "path-server";
 pub const ECHO: &str = "path-echo";
 
-pub const CODE: CodeTools = CodeTools { tools: toolgate_toolbox::TOOLS, builtins: toolgate_toolbox::BUILTINS, runners };
+pub const CODE: CodeTools =
+    CodeTools { tools: toolgate_toolbox::TOOLS, builtins: toolgate_toolbox::BUILTINS, runners, printed_by };
+
+fn printed_by(_: Vec<String>) -> Printed {
+    Box::pin(async { Err(toolgate_contracts::Fault::internal("a benchmark starts no program for its key")) })
+}
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
     let Wiring { store, clock, rng, data } = *wiring;
