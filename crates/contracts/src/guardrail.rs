@@ -68,6 +68,7 @@ pub struct Examined {
 
 /// What a detector answers. INVARIANT of ours, and asked of others: `reason` never quotes the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = DetectorFinding)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
     pub matched: bool,

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::guardrail::{DetectorKind, Examined, Finding, Guardrail, OnMatch, Stage};
 use toolgate_contracts::{
-    AgentId, AskCode, CallId, CallRequest, Caller, ErrorCode, Principal, Source, Status, TenantId, ToolError,
+    AgentId, AskCode, CallId, CallRequest, Caller, ErrorCode, Fault, Permission, Principal, Source, Status, TenantId,
+    ToolError,
 };
 use toolgate_policy::detect::Detector;
 use toolgate_registry::deciding::Guard;
@@ -286,6 +287,30 @@ impl Engine {
         let demanded = demanded_of(registry, call.agent.and_then(|id| registry.agents.get(&id)), &call.tool);
         watches(registry, &demanded, &call.tool, Stage::ToolResult)
             .map_or(true, |watches| watches.iter().any(|watch| matches!(watch, Watch::Guard(_))))
+    }
+
+    /// What a guardrail would find in a value, whether or not it is kept.
+    pub async fn try_guardrail(
+        &self,
+        caller: &Caller,
+        guardrail: Guardrail,
+        tool: Option<&str>,
+        value: Value,
+    ) -> Result<Finding, Fault> {
+        let guardrail = self.registry.check_guardrail(caller, guardrail)?;
+        if let Some(detector) = Detector::of(&guardrail.detector)? {
+            return Ok(detector.examine(&value));
+        }
+        caller.require(&Permission::CALLS_CREATE)?;
+        let named = tool.unwrap_or(&guardrail.detector.name).to_owned();
+        let unknown = || Fault::not_found("tool", &named).at("/tool");
+        let resolved = {
+            let snapshot = self.registry.snapshot();
+            let reference = named.parse().map_err(|_| unknown())?;
+            snapshot.tenant(caller.tenant)?.resolve(&reference, &self.clock.now().day()).ok_or_else(unknown)?
+        };
+        let (stage, guard) = (guardrail.stage, Guard { guardrail, detector: None });
+        Ok(self.ask_detector(caller, &guard, stage, &resolved, &value).await)
     }
 
     /// Asks a detector that is a tool. It must have no effect of its own; whatever goes wrong is a match.

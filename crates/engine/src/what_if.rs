@@ -82,6 +82,7 @@ pub struct Change {
 
 /// Calls of which nobody can tell.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = UndecidedCalls)]
 pub struct Unknown {
     pub tool: String,
     pub why: String,

@@ -72,6 +72,7 @@ permit (principal, action == Action::"call_unattended", resource);
 
 /// The two questions that policies answer for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[schema(as = PolicyAction)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     Call,

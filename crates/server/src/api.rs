@@ -10,11 +10,14 @@ mod database_roles;
 mod document;
 mod events;
 mod grants;
+mod guardrails;
 mod inputs;
 mod invoke;
 mod keys;
+mod labels;
 mod paging;
 mod people;
+mod policies;
 mod profiles;
 mod runs;
 mod search;
@@ -161,6 +164,19 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(agents::assignments))
         .routes(routes!(profiles::list, profiles::create))
         .routes(routes!(profiles::show, profiles::replace, profiles::delete))
+        .routes(routes!(policies::list, policies::save))
+        .routes(routes!(policies::check))
+        .routes(routes!(policies::test))
+        .routes(routes!(policies::show))
+        .routes(routes!(policies::activate))
+        .routes(routes!(guardrails::list))
+        .routes(routes!(guardrails::test))
+        .routes(routes!(guardrails::show, guardrails::replace, guardrails::delete))
+        .routes(routes!(labels::contexts))
+        .routes(routes!(labels::reset))
+        .routes(routes!(labels::acceptances, labels::accept))
+        .routes(routes!(labels::withdraw))
+        .routes(routes!(labels::asks))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(tokens::list, tokens::mint, tokens::revoke_of_agent))

@@ -49,6 +49,7 @@ fn standing(template: &pst::Template) -> Option<cedar_policy::Policy> {
 
 /// One policy, for a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PolicySummary)]
 pub struct Summary {
     pub id: String,
     /// `permit` or `forbid`.

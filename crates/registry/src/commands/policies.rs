@@ -18,7 +18,7 @@ pub struct Judged {
     pub compiled: Option<Compiled>,
 }
 
-/// The highest revision that can be named.
+/// The set that every tenant begins with.
 pub const DEFAULT_REVISION: i64 = 0;
 const NOTE_BYTES_MAX: usize = 500;
 
@@ -126,18 +126,22 @@ impl Registry {
         Ok((findings, revision))
     }
 
+    /// Whoever edits policies or decides on what they ask reads them. Answered is the revision that decides.
+    pub fn may_read_policies(&self, caller: &Caller) -> Result<i64, Fault> {
+        caller.require(&Permission::TOOLS_READ)?;
+        if !caller.may(&Permission::POLICIES_EDIT) {
+            caller.require(&Permission::APPROVALS_READ)?;
+        }
+        Ok(self.snapshot().tenant(caller.tenant)?.tenant.policy_revision)
+    }
+
     /// A revision's text: a number, or `active`, or `default`.
     pub async fn policy_text(
         &self,
         caller: &Caller,
         which: &str,
     ) -> Result<(i64, Option<PolicyRevision>, String), Fault> {
-        caller.require(&Permission::TOOLS_READ)?;
-        if !caller.may(&Permission::POLICIES_EDIT) {
-            caller.require(&Permission::APPROVALS_READ)?;
-        }
-        let snapshot = self.snapshot();
-        let active = snapshot.tenant(caller.tenant)?.tenant.policy_revision;
+        let active = self.may_read_policies(caller)?;
         let unknown = || Fault::not_found("policy revision", which);
         let number = match which {
             "active" => active,

@@ -28,6 +28,9 @@ const TAGS: &[(&str, &str)] = &[
     ("search", "Finding tools and agents by words."),
     ("agents", "Who calls on somebody's behalf, and which tools they have."),
     ("profiles", "Named sets of limits that tighten what agents may do."),
+    ("policies", "Who may call which tool, and when a person is asked first."),
+    ("guardrails", "What arguments and results are examined for."),
+    ("labels", "What callers have seen, and where it may go."),
     ("session", "Signing in, and who one is."),
     ("keys", "Keys for programs."),
     ("users", "People and services of a tenant."),
@@ -35,6 +38,7 @@ const TAGS: &[(&str, &str)] = &[
     ("limits", "How much may be used, and switches that stop things at once."),
     ("audit", "The log of what was done, and its proofs."),
     ("usage", "What was used, and what it cost."),
+    ("compat", "The shapes of the specifications that Toolgate unifies, for clients that know one of them."),
     ("work", "Tools that run in somebody's own process."),
     ("system", "Health, numbers, configuration and the database."),
 ];
