@@ -6,7 +6,7 @@ mod follow;
 mod local;
 mod remote;
 
-use axum::http::Method;
+use axum::http::{HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use toolgate_contracts::page::PAGE_ITEMS_MAX;
@@ -163,6 +163,14 @@ impl Client {
             Self::Local(local) => local.close().await,
         }
     }
+}
+
+/// How a key or token is shown.
+fn bearer(key: &str) -> Result<HeaderValue, Failure> {
+    let mut bearer = HeaderValue::from_str(&format!("Bearer {key}"))
+        .map_err(|_| Failure::usage("the key holds characters that no key has", "give the key as it was printed"))?;
+    bearer.set_sensitive(true);
+    Ok(bearer)
 }
 
 fn target(path: &[&str], query: &[Parameter<'_>]) -> Result<String, Failure> {

@@ -55,6 +55,8 @@ pub enum Place {
 /// What every command is given.
 pub struct Session {
     pub place: Place,
+    /// What was given to act with on a data folder, instead of as its owner.
+    pub acting_with: Option<String>,
     /// The data folder as it was given, if it was.
     pub given: Option<PathBuf>,
     pub tenant: Option<String>,
@@ -66,10 +68,14 @@ pub struct Session {
 impl Session {
     pub fn new(global: &Global, said: Said, environment: Environment, output: Output) -> Result<Self, Failure> {
         let place = place(global, said, &environment)?;
+        let acting_with = match &place {
+            Place::Folder(_) if said.key || global.key_file.is_some() => Some(key(global, said)?),
+            Place::Folder(_) | Place::Server { .. } => None,
+        };
         let tenant = global.tenant.clone().filter(|tenant| !tenant.is_empty());
         let config_file = global.config.clone().filter(|file| !file.as_os_str().is_empty());
         let given = global.data.clone().filter(|path| !path.as_os_str().is_empty());
-        Ok(Self { place, given, tenant, config_file, environment, output })
+        Ok(Self { place, acting_with, given, tenant, config_file, environment, output })
     }
 
     /// The data folder, for what can only be done there.
@@ -89,28 +95,38 @@ impl Session {
     }
 
     pub async fn connect(&self) -> Result<Client, Failure> {
+        self.connect_with(self.acting_with.as_deref()).await
+    }
+
+    /// With this key or token, where one is given; else as the place is used without.
+    pub async fn connect_with(&self, credential: Option<&str>) -> Result<Client, Failure> {
         match &self.place {
             Place::Server { url, key } => {
+                let key = credential.unwrap_or(key);
                 let remote = Remote::new(url, key, self.tenant.as_deref(), Reached::Named)?;
                 if remote.is_exposed() {
                     note(&format!("warning: the key travels unencrypted to {}", remote.url()));
                 }
                 Ok(Client::Remote(remote))
             }
-            Place::Folder(path) => self.open(path).await,
+            Place::Folder(path) => self.open(path, credential).await,
         }
     }
 
-    async fn open(&self, path: &Path) -> Result<Client, Failure> {
+    async fn open(&self, path: &Path, credential: Option<&str>) -> Result<Client, Failure> {
         match take(path).await? {
             Taken::Ours(folder) => {
                 let config = self.config(path, &[])?;
                 log::of_command(&config)?;
                 let app = App::open(config, &folder.path, code_tools(), Clock::System, Rng::System).await?;
-                Ok(Client::Local(Box::new(Local::own(app, *folder, self.tenant.clone()))))
+                let local = Local::own(app, *folder, self.tenant.clone());
+                Ok(Client::Local(Box::new(local.acting_with(credential)?)))
             }
             Taken::Served(Running { url, key_file, certificates }) => {
-                let key = input::read_key(&key_file)?;
+                let key = match credential {
+                    Some(credential) => credential.to_owned(),
+                    None => input::read_key(&key_file)?,
+                };
                 let reached = Reached::Holding { folder: path.to_owned(), certificates };
                 Ok(Client::Remote(Remote::new(&url, &key, self.tenant.as_deref(), reached)?))
             }

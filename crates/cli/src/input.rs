@@ -9,7 +9,8 @@ use toolgate_contracts::{Fault, json};
 
 use crate::failure::Failure;
 
-const KEY_BYTES_MAX: usize = 4096;
+/// A capability token is longer than a key.
+const KEY_BYTES_MAX: usize = 8 * 1024 + 2;
 const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
 /// How deep below a folder tools are looked for, and how many.
 const TOOL_DEPTH_MAX: usize = 6;

@@ -386,7 +386,7 @@ impl Engine {
         let counted = rows.iter().filter_map(|row| Some((row, row.calls_max?)));
         let full = counted.min_by_key(|(row, most)| most.saturating_sub(row.calls_used));
         let (id, most) = full.map_or((token.id, 0), |(row, most)| (row.id, most));
-        let message = format!("the token {id} allows {most} calls and they were made; ask for a new one");
+        let message = format!("`max_calls` of token {id} is {most}, and they were made; ask for a new token");
         Ok(Some(ToolError::because(ErrorCode::PolicyDenied, "max_calls", message).with("max_calls", most)))
     }
 }

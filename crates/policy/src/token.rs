@@ -173,7 +173,7 @@ impl TokenError {
             Self::NotYet => "the token is not valid yet",
             _ => "the token is not valid here",
         };
-        let fault = Fault::new(FaultKind::Unauthenticated, told, "ask for a new one with `POST /api/v1/tokens`")
+        let fault = Fault::new(FaultKind::Unauthenticated, told, "ask for a new one with `toolgate token mint` or `POST /api/v1/tokens`")
             .with_log(format_args!("a token was refused: {self}"));
         match self.reason() {
             Some(reason) => fault.with_details(json!({"reason": reason})),

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::request::Builder;
-use axum::http::{Method, Request, header};
+use axum::http::{HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 use toolgate_contracts::Fault;
@@ -16,18 +16,25 @@ use crate::failure::Failure;
 pub struct Local {
     router: Router,
     tenant: Option<String>,
+    /// A key or token to act with; absent: the owner of the folder.
+    credential: Option<HeaderValue>,
     /// Ours to close; absent where a server lends its own.
     open: Option<(App, DataFolder)>,
 }
 
 impl Local {
     pub fn own(app: App, folder: DataFolder, tenant: Option<String>) -> Self {
-        Self { router: app.router(), tenant, open: Some((app, folder)) }
+        Self { router: app.router(), tenant, credential: None, open: Some((app, folder)) }
     }
 
     /// For a server that does something before it serves.
     pub fn lent(app: &App) -> Self {
-        Self { router: app.router(), tenant: None, open: None }
+        Self { router: app.router(), tenant: None, credential: None, open: None }
+    }
+
+    pub fn acting_with(self, credential: Option<&str>) -> Result<Self, Failure> {
+        let credential = credential.map(super::bearer).transpose()?;
+        Ok(Self { credential, ..self })
     }
 
     pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
@@ -53,7 +60,11 @@ impl Local {
     }
 
     fn request(&self, method: Method, target: &str) -> Builder {
-        let request = Request::builder().method(method).uri(target).extension(LocalCaller::this_process());
+        let request = Request::builder().method(method).uri(target);
+        let request = match &self.credential {
+            Some(credential) => request.header(header::AUTHORIZATION, credential.clone()),
+            None => request.extension(LocalCaller::this_process()),
+        };
         let request = request.header(CLIENT_HEADER, CLIENT);
         match &self.tenant {
             Some(tenant) => request.header(TENANT_HEADER, tenant),
@@ -73,7 +84,7 @@ impl Local {
     }
 
     pub async fn close(self) {
-        let Self { router, tenant: _, open } = self;
+        let Self { router, tenant: _, credential: _, open } = self;
         drop(router);
         if let Some((app, folder)) = open {
             app.close().await;

@@ -39,11 +39,7 @@ impl Remote {
         // The second of two installations is told that there is one already, which is all we want.
         let _ = Arc::unwrap_or_clone(tls::provider()).install_default();
         let mut headers = HeaderMap::new();
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
-            Failure::usage("the key holds characters that no key has", "give the key as it was printed")
-        })?;
-        bearer.set_sensitive(true);
-        headers.insert(header::AUTHORIZATION, bearer);
+        headers.insert(header::AUTHORIZATION, super::bearer(key)?);
         headers.insert(CLIENT_HEADER, HeaderValue::from_static(CLIENT));
         if let Some(tenant) = tenant {
             let slug = HeaderValue::from_str(tenant)
