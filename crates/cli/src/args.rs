@@ -7,6 +7,7 @@ mod call;
 mod control;
 mod notify;
 mod people;
+mod policy;
 mod question;
 mod run;
 mod secret;
@@ -26,6 +27,7 @@ pub use call::{Call, CallFormat, CallsCommand, Invocations, ListCalls, Report, S
 pub use control::{KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
 pub use notify::{EgressCommand, OpenHost, SettingsCommand, WebhookCommand};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
+pub use policy::{GuardrailCommand, LabelCommand, PolicyCommand, TestPolicy};
 pub use question::{Answer, Ask, InputCommand};
 pub use run::{NewRun, RunCommand, ShowRun, WorkCommand};
 pub use secret::{In, KeysCommand, SecretCommand};
@@ -154,6 +156,15 @@ pub enum Command {
     /// Manage profiles, which tighten what an agent may do
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Say who may call which tool, and when a person is asked first
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Have arguments and results examined
+    #[command(subcommand)]
+    Guardrail(GuardrailCommand),
+    /// See what callers have seen, and accept where it may go
+    #[command(subcommand)]
+    Label(LabelCommand),
     /// Limit how often and for how much this tenant calls tools
     #[command(subcommand)]
     Limits(LimitsCommand),

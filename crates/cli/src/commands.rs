@@ -9,11 +9,14 @@ mod config;
 mod control;
 mod db;
 mod doctor;
+mod guardrail;
 mod key;
+mod label;
 mod list;
 mod notify;
 mod pages;
 mod people;
+mod policy;
 mod preflight;
 mod profile;
 mod question;
@@ -96,6 +99,9 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,
         Command::Profile(command) => profile::run(command, client, output).await,
+        Command::Policy(command) => policy::run(command, client, output).await,
+        Command::Guardrail(command) => guardrail::run(command, client, output).await,
+        Command::Label(command) => label::run(command, client, output).await,
         Command::Limits(command) => control::limits(command, client, output).await,
         Command::Killswitch(command) => control::killswitch(command, client, output).await,
         Command::Usage(usage) => control::usage(usage, client, output).await,

@@ -24,7 +24,7 @@ pub fn whole(call: &Value, paint: Paint) -> String {
         .field("Ended", text_of(call, "completed_at"))
         .field("Took", took(call))
         .field("Class", text_of(call, "egress_class"))
-        .field("Labels", text_of(call, "labels"))
+        .field("Labels", labels(call))
         .field("Metadata", text_of(call, "metadata"))
         .field("Cost", cost(call))
         .field("Usage", text_of(call, "usage"))
@@ -43,6 +43,13 @@ pub fn whole(call: &Value, paint: Paint) -> String {
         .section("Attachments", &attachments(call))
         .section("Decision", &decision(call))
         .end()
+}
+
+/// What whoever reads its result has seen by then, and where the data before it came from.
+fn labels(call: &Value) -> String {
+    let labels = text_of(call, "labels");
+    let from = super::super::label::origins(&call["decision"]["origins"]);
+    if labels.is_empty() || from.is_empty() { labels } else { format!("{labels}; seen before: {from}") }
 }
 
 fn run(call: &Value) -> String {
@@ -161,7 +168,10 @@ fn decision(call: &Value) -> String {
         text_of(decision, "member"),
         text_of(decision, "revision")
     )];
-    for (member, word) in [("asks", "asks"), ("limits", "limit")] {
+    for reason in decision["asking"]["reasons"].as_array().into_iter().flatten() {
+        lines.push(format!("asks: {}", text_of(reason, "text")));
+    }
+    for (member, word) in [("policies", "policy"), ("logged", "only logged"), ("limits", "limit")] {
         let listed = decision[member].as_array().into_iter().flatten().filter_map(Value::as_str);
         lines.extend(listed.map(|text| format!("{word}: {text}")));
     }

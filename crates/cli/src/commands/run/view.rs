@@ -20,6 +20,7 @@ pub fn whole(run: &Value, agents: &HashMap<String, String>, paint: Paint) -> Str
         .field("Reason", text_of(run, "reason"))
         .field("Limits", limits(&run["limits"]))
         .field("Labels", text_of(run, "labels"))
+        .field("Data from", super::super::label::origins(&run["origins"]))
         .field("Began", text_of(run, "created_at"))
         .field("Changed", text_of(run, "updated_at"))
         .section("Steps", &steps(run, narrow))
