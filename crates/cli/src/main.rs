@@ -29,6 +29,7 @@ const BLOCKING_THREADS_MAX: usize = 64;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(log::panicked));
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let environment = Environment::read();
     let colorless = environment.get("NO_COLOR").is_some() || environment.get("TERM") == Some("dumb");

@@ -33,6 +33,8 @@ pub enum Purpose {
     Token,
     /// Signs answers.
     Response,
+    /// A tenant's own: signatures of audit events come from it.
+    AuditEvent,
     Webhook,
     /// Cursors and whatever else travels sealed through clients.
     Seal,
@@ -41,12 +43,13 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Check,
         Self::Tenant,
         Self::Checkpoint,
         Self::Token,
         Self::Response,
+        Self::AuditEvent,
         Self::Webhook,
         Self::Seal,
         Self::DataKey,
@@ -60,6 +63,7 @@ impl Purpose {
             Self::Checkpoint => "checkpoint",
             Self::Token => "token",
             Self::Response => "response",
+            Self::AuditEvent => "audit_event",
             Self::Webhook => "webhook",
             Self::Seal => "seal",
             Self::DataKey => "data_key",
@@ -74,7 +78,7 @@ impl Purpose {
 
     /// Whether each tenant has its own.
     const fn is_tenants(self) -> bool {
-        matches!(self, Self::Tenant | Self::Checkpoint | Self::DataKey)
+        matches!(self, Self::Tenant | Self::Checkpoint | Self::AuditEvent | Self::Webhook | Self::DataKey)
     }
 
     /// How long what a key made stays good once another took its place. `None`: as long as it is kept, for the log and
@@ -87,7 +91,7 @@ impl Purpose {
             Self::Seal => Some(24 * 60 * 60),
             // Read and checked, or tried again, days later.
             Self::Response | Self::Webhook => Some(7 * 24 * 60 * 60),
-            Self::Check | Self::Tenant | Self::Checkpoint | Self::DataKey => None,
+            Self::Check | Self::Tenant | Self::Checkpoint | Self::AuditEvent | Self::DataKey => None,
         }
     }
 }
@@ -317,10 +321,11 @@ impl Keyring {
         for row in rows.iter().filter(|row| row.state == KeyState::Retiring) {
             let Some(purpose) = row.kind.parse::<Purpose>().ok() else { continue };
             let Some(life_s) = purpose.life_s() else { continue };
-            // It made its last when the next one was made. Newest first, so the last before it in the list.
-            let newer = rows.iter().take_while(|other| other.kid != row.kid);
-            let since = newer.filter(|other| other.kind == row.kind && other.tenant == row.tenant).last();
-            if since.is_some_and(|since| since.created_at.plus_seconds(life_s) <= now) {
+            // It made its last when the next one was made.
+            let same = rows.iter().filter(|other| other.kind == row.kind && other.tenant == row.tenant);
+            let newer = same.filter(|other| other.kid != row.kid && other.created_at >= row.created_at);
+            let since = newer.map(|other| other.created_at).min();
+            if since.is_some_and(|since| since.plus_seconds(life_s) <= now) {
                 self.end(purpose, row.tenant, &row.kid).await?;
                 ended += 1;
             }

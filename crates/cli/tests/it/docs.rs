@@ -94,8 +94,13 @@ sessions! {
     error_unavailable = "docs/errors/unavailable.md",
     getting_started = "docs/getting-started.md",
     limits = "docs/limits.md",
+    notifications = "docs/notifications.md",
     questions = "docs/questions.md",
     rest = "docs/rest.md",
+    secrets = "docs/secrets.md",
+    seed_tool_invocations = "docs/seeds/tool-invocations.md",
+    seed_tool_layer = "docs/seeds/tool-layer.md",
+    tokens = "docs/tokens.md",
     tools = "docs/tools.md",
 }
 

@@ -42,7 +42,7 @@ pub struct Rewrapped {
     rewrapped: usize,
 }
 
-/// The server's own keys without their bytes, newest first within a kind.
+/// The server's own keys without their bytes, the active ones of a kind first.
 #[utoipa::path(get, path = "/api/v1/server-keys", tag = "server keys", params(PageQuery), responses((status = 200, body = Page<ServerKey>)))]
 pub async fn list(
     State(app): State<App>,
@@ -55,7 +55,8 @@ pub async fn list(
     let shown = |(index, key): (usize, KeyInfo)| {
         let KeyInfo { kind, kid, tenant, state, created_at } = key;
         let state = state.as_str().to_owned();
-        (format!("{kind} {index:08} {count}"), ServerKey { kind, kid, tenant_id: tenant, state, created_at })
+        let order = u8::from(state != "active");
+        (format!("{kind} {order} {index:08} {count}"), ServerKey { kind, kid, tenant_id: tenant, state, created_at })
     };
     let items: Vec<(String, ServerKey)> = keys.into_iter().enumerate().map(shown).collect();
     let list = ListOf { tenant: caller.tenant, list: "server_keys", filter: "" };

@@ -30,6 +30,7 @@ impl App {
             let mut change = Change::new(caller.tenant);
             change.erase_log_payloads_of(person);
             change.erase_questions_of(person);
+            change.delete_secrets_of(user.id);
             change.audit(&self.entry(
                 caller,
                 caller.tenant,

@@ -7,13 +7,18 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use toolgate_contracts::{Clock, Rng, Timestamp};
 use toolgate_engine::Runners;
-use toolgate_server::{App, CodeTools, Config, LocalCaller, Wiring};
+use toolgate_server::{App, CodeTools, Config, LocalCaller, Printed, Wiring};
 use toolgate_store::testing::{Database, every_database};
 use toolgate_store::{Kind, MIGRATIONS};
 use toolgate_toolbox::{Builtin, Tools};
 use tower::ServiceExt as _;
 
-pub const CODE: CodeTools = CodeTools { tools: toolgate_toolbox::TOOLS, builtins: toolgate_toolbox::BUILTINS, runners };
+pub const CODE: CodeTools =
+    CodeTools { tools: toolgate_toolbox::TOOLS, builtins: toolgate_toolbox::BUILTINS, runners, printed_by };
+
+fn printed_by(_: Vec<String>) -> Printed {
+    Box::pin(async { panic!("no test of the server starts a program") })
+}
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
     let Wiring { store, clock, rng, data } = *wiring;
