@@ -68,13 +68,24 @@ async fn ended(call: &str, wait: u32, client: &Client) -> Result<Value, Failure>
     loop {
         let found = client.get(&["calls", call], &[]).await?;
         let goes_on = matches!(found["status"].as_str(), Some("approved" | "running"));
+        let elsewhere = found["status"] == "running" && runs_elsewhere(&found, client).await;
         let patient = client.is_local() || Instant::now() < until;
-        if !goes_on || !patient {
+        if !goes_on || elsewhere || !patient {
             return Ok(found);
         }
         // Not longer: more may be asked meanwhile, and a call that waits for people has no end to wait for.
         client.get(&["calls", call], &[("wait", Some("1".to_owned()))]).await?;
     }
+}
+
+/// Whoever asked, or a worker, carries it out: that goes on without us.
+async fn runs_elsewhere(call: &Value, client: &Client) -> bool {
+    if call["mode"] == "record" {
+        return true;
+    }
+    let reference = format!("{}@{}", text_of(call, "name"), text_of(call, "version"));
+    let tool = client.get(&["tools", &reference], &[]).await;
+    tool.is_ok_and(|tool| tool["runner"]["kind"] == "external")
 }
 
 fn told(decided: &Value, call: &Value) -> String {

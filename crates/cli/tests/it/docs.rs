@@ -79,6 +79,7 @@ sessions! {
     contributing = "CONTRIBUTING.md",
     access = "docs/access.md",
     agents = "docs/agents.md",
+    approvals = "docs/approvals.md",
     audit = "docs/audit.md",
     calls = "docs/calls.md",
     cli = "docs/cli.md",

@@ -311,8 +311,11 @@ impl Engine {
             Err(error) => return Err(error.into()),
         }
         self.signal(tenant, record.run, Some(record.id));
-        // Somebody may have voted in the same moment; whoever looks last counts both.
-        self.count_votes(tenant, approval.id).await
+        // Somebody may have voted in the same moment; whoever looks last counts both, and this vote was counted.
+        match self.count_votes(tenant, approval.id).await {
+            Err(fault) if fault.kind() == FaultKind::Conflict => Ok(()),
+            counted => counted,
+        }
     }
 
     /// Turns enough votes into a decision, if they are enough.

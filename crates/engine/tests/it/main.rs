@@ -4,13 +4,18 @@
 #![allow(clippy::large_futures, reason = "a test is one future, made once")]
 
 mod approvals;
+mod approvals_people;
+mod approvals_security;
+mod approvals_time;
 mod audit;
 mod borders;
 mod cache;
 #[path = "../../../vault/tests/it/encodings.rs"]
 mod encodings;
+mod grants;
 mod limits;
 mod modes;
+mod notices;
 mod output;
 mod path;
 mod questions;

@@ -183,9 +183,8 @@ fn a_call_that_did_not_work_says_why_and_what_to_do() {
               hint: did you mean `calculator`? See `toolgate tool list`
             exit 1
             $ toolgate call write_file path=a.txt text=hello
-            error: `write_file` runs only after a person approved it, and approvals are not available on this server: the tool writes (egress_class: write); the tool's risk is critical [POLICY_DENIED, approval_required]
-              hint: try it with --dry-run; why a person is asked is in `toolgate calls show [id]`
-            exit 1
+            It waits for a person; see `toolgate approvals show [id]`.
+            exit 3
             $ toolgate call calculator expression=1/0
             error: `expression`: at character 2: division by zero [VALIDATION_ERROR, schema]
               hint: see its fields with `toolgate tool show calculator`
