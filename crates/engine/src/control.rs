@@ -246,7 +246,8 @@ impl Engine {
         let Some(call) = self.store.leased(caller.tenant, lease, caller.principal).await? else { return Ok(None) };
         let record = self.store.call(caller.tenant, call).await?;
         Ok(record.filter(|record| match record.mode {
-            Mode::Record => record.agent == caller.agent,
+            // Whoever asked as an agent that they manage reports as themselves.
+            Mode::Record => caller.agent.is_none() || record.agent == caller.agent,
             Mode::Execute | Mode::DryRun => may_work,
         }))
     }

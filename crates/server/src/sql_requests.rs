@@ -81,10 +81,7 @@ async fn answer(app: &App, request: &SqlRequest) -> Result<Option<CallId>, Fault
         RequestKind::Invoke => invoke(app, &caller, request).await.map(Some),
         RequestKind::Complete => {
             let call = named(app, request).await?;
-            // Whoever asked as an agent reports as that agent.
-            let asked = app.engine.readable(&caller, &call).await?;
-            let agent = asked.agent.filter(|_| asked.principal == caller.principal);
-            app.engine.complete_recorded(&Caller { agent, ..caller }, &call, report_of(args)?).await?;
+            app.engine.complete_recorded(&caller, &call, report_of(args)?).await?;
             Ok(None)
         }
         RequestKind::Approve | RequestKind::Reject => {

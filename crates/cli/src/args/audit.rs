@@ -26,7 +26,7 @@ pub enum AuditCommand {
     Export(Export),
     /// Print the keys that sign audit events, for whoever checks them elsewhere
     #[command(
-        after_help = "Whoever has a key can make events as well as check them: the log is the proof, not they.\nA new key: `toolgate server-key rotate audit_event`.\n\nExample:\n  toolgate audit event-key > event-keys.json"
+        after_help = "Whoever has a key can make events as well as check them: the log is the proof, not they.\nA new key: `toolgate keys rotate audit_event`.\n\nExample:\n  toolgate audit event-key > event-keys.json"
     )]
     EventKey,
     /// Prove that an entry is in the log

@@ -89,7 +89,7 @@ pub enum KeysCommand {
     List(Limit),
     /// Make a new key of a kind; what the one before made stays good until it has run out
     Rotate {
-        /// checkpoint, data_key, response, seal, token or webhook
+        /// audit_event, checkpoint, data_key, response, seal, token or webhook
         kind: String,
     },
     /// Put every key under the present master key, with the previous one still configured

@@ -38,8 +38,7 @@ pub async fn run(command: SecretCommand, client: &Client, output: &Output) -> Do
             Ok(done)
         }
         SecretCommand::Rm { name, place: In { scope, workspace } } => {
-            let query: Vec<_> = workspace.as_deref().map(|workspace| ("workspace", workspace)).into_iter().collect();
-            let gone = client.delete_with(&["secrets", &scope, &name], &query).await?;
+            let gone = client.delete_with(&["secrets", &scope, &name], &[("workspace", workspace)]).await?;
             output.say(&gone, &format!("Took {name} away, {}.", whose(&gone)))
         }
         SecretCommand::Rotate { deep } => {
@@ -71,8 +70,7 @@ fn read_value(file: Option<&Path>) -> Result<String, Failure> {
 }
 
 async fn which(name: &str, agent: Option<&str>, client: &Client, output: &Output) -> Done {
-    let mut query = vec![("name", name)];
-    query.extend(agent.map(|agent| ("agent", agent)));
+    let query = [("name", Some(name.to_owned())), ("agent", agent.map(str::to_owned))];
     let which = client.get(&["secrets", "which"], &query).await?;
     let found = &which["found"];
     if found.is_null() {
