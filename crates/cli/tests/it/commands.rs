@@ -81,6 +81,7 @@ fn every_command_works_on_a_data_folder_and_against_a_server() {
         agents(&mut tour);
         control(&mut tour);
         crate::calls::tour(&mut tour);
+        crate::notices::tour(&mut tour);
         crate::questions::tour(&mut tour);
         audit(&mut tour);
         people(&mut tour);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
+use crate::commands::Tour;
 use crate::program::{Home, Server};
 
 /// Longer than the lease of a server that was killed.
@@ -96,38 +97,35 @@ async fn what_was_to_be_told_is_told_after_the_server_was_killed() {
     assert_eq!(heard(&hears, made.len()), made);
 }
 
-#[test]
-fn webhooks_settings_and_openings_are_one_command_each() {
-    let home = Home::new();
+/// Every command of this page.
+pub fn tour(tour: &mut Tour<'_>) {
     let (port, hears) = receiver();
     let port_text = port.to_string();
     let url = format!("http://127.0.0.1:{port}/hook");
-    let refused = home.fails(&["webhook", "add", &url, "--type", "call.failed"]);
-    assert!(refused.contains("exit"), "{refused}");
+    tour.run(&["webhook", "add", &url, "--type", "call.failed"], 5);
     let open = ["egress", "open", "127.0.0.1", "--port", &port_text, "--scheme", "http", "--reason", "a test"];
-    let opening = home.json(&open);
-    let made = home.json(&["webhook", "add", &url, "--type", "call.failed", "--type", "tool_run"]);
+    let opening = tour.ok(&open);
+    assert_eq!(tour.ok(&["egress", "list"])["items"].as_array().unwrap().len(), 1);
+    let made = tour.ok(&["webhook", "add", &url, "--type", "upstream.drifted", "--type", "input.requested"]);
     let id = made["id"].as_str().unwrap();
     assert!(made["secret"].as_str().unwrap().starts_with("whsec_"));
-    assert_eq!(home.ok(&["webhook", "test", id]), "It arrived.\n");
+    assert_eq!(tour.ok(&["webhook", "test", id]), json!({"arrived": true}));
     assert_eq!(hears.recv_timeout(PATIENCE).unwrap()["data"]["test"], true);
-    assert_ne!(home.json(&["webhook", "rotate", id])["secret"], made["secret"]);
-    assert_eq!(home.json(&["webhook", "list"])["items"].as_array().unwrap().len(), 1);
-    assert_eq!(home.json(&["webhook", "deliveries", id])["items"], json!([]));
-    assert!(home.ok(&["webhook", "keys"]).contains("whpk_"));
-    home.ok(&["webhook", "resume", id]);
-    home.ok(&["egress", "close", opening["id"].as_str().unwrap()]);
-    let test = home.run(&["webhook", "test", id]);
-    assert_eq!(test.code, 1, "{}{}", test.stdout, test.stderr);
-    home.ok(&["webhook", "rm", id]);
-    assert_eq!(
-        home.json(&["settings", "set", "separation=true", "hosts=a.example.com, b.example.com"])["separation"],
-        true
-    );
-    let settings = home.json(&["settings", "set", "approval_expires_s=60"]);
-    assert_eq!((&settings["separation"], &settings["approval_expires_s"]), (&json!(true), &json!(60)));
-    assert_eq!(settings["hosts"], json!(["a.example.com", "b.example.com"]));
-    assert!(home.json(&["settings", "set", "hosts=none"])["hosts"].is_null());
-    home.fails(&["settings", "set", "separation"]);
-    home.fails(&["settings", "set", "separation=perhaps"]);
+    assert_ne!(tour.ok(&["webhook", "rotate", id])["secret"], made["secret"]);
+    assert_eq!(tour.ok(&["webhook", "list"])["items"].as_array().unwrap().len(), 1);
+    assert_eq!(tour.ok(&["webhook", "deliveries", id])["items"], json!([]));
+    assert!(tour.ok(&["webhook", "keys"])["keys"][0]["public_key"].as_str().unwrap().starts_with("whpk_"));
+    tour.ok(&["webhook", "resume", id]);
+    tour.ok(&["egress", "close", opening["id"].as_str().unwrap()]);
+    assert_eq!(tour.run(&["webhook", "test", id], 1)["arrived"], false);
+    tour.ok(&["webhook", "rm", id]);
+
+    let before = tour.ok(&["settings", "show"]);
+    let set = tour.ok(&["settings", "set", "separation=true", "hosts=a.example.com, b.example.com"]);
+    assert_eq!((&set["separation"], &set["hosts"]), (&json!(true), &json!(["a.example.com", "b.example.com"])));
+    let set = tour.ok(&["settings", "set", "approval_expires_s=60"]);
+    assert_eq!((&set["separation"], &set["approval_expires_s"]), (&json!(true), &json!(60)), "what is not named stays");
+    tour.run(&["settings", "set", "separation"], 2);
+    tour.run(&["settings", "set", "separation=perhaps"], 2);
+    assert_eq!(tour.ok(&["settings", "set", "separation=false", "approval_expires_s=none", "hosts=none"]), before);
 }

@@ -13,13 +13,17 @@ mod cache;
 #[path = "../../../vault/tests/it/encodings.rs"]
 mod encodings;
 mod grants;
+mod guardrails;
+mod labels;
 mod limits;
 mod modes;
 mod notices;
 mod output;
 mod path;
+mod policies;
 mod questions;
 mod recovery;
+mod review;
 mod runs;
 mod secrets;
 mod shared;
