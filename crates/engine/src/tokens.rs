@@ -66,16 +66,14 @@ impl Engine {
             self.own_run(caller, run).await.map_err(|fault| fault.at("/run"))?;
         }
         self.check_names(caller, agent, &wanted, id)?;
-        let made = match &caller.token {
-            Some(held) => self.narrowed(caller, held, parent, &wanted, id, now).await?,
-            None => {
-                if parent.is_some() {
-                    let told = "a narrower token is made by whoever holds the one above it";
-                    let remedy = "send that token as `Authorization: Bearer TOKEN`";
-                    return Err(Fault::new(FaultKind::Forbidden, told, remedy).at("/parent"));
-                }
-                self.first(caller, agent, &wanted, issuer, id, now).await?
-            }
+        let made = if let Some(held) = &caller.token {
+            self.narrowed(caller, held, parent, &wanted, id, now).await?
+        } else if parent.is_some() {
+            let told = "a narrower token is made by whoever holds the one above it";
+            let remedy = "send that token as `Authorization: Bearer TOKEN`";
+            return Err(Fault::new(FaultKind::Forbidden, told, remedy).at("/parent"));
+        } else {
+            self.first(caller, agent, &wanted, issuer, id, now).await?
         };
         let Made { claims, chain, key, context } = made;
         let row = TokenRow {

@@ -4,6 +4,8 @@
 //! Invariant: use and revocation are one statement over a token and all above it, in the change that begins a call, so
 //! no replica runs a call with a token that another has revoked or used up.
 
+use std::fmt::Write as _;
+
 use serde_json::Value as Json;
 use toolgate_contracts::token::DEPTH_MAX;
 use toolgate_contracts::{AgentId, Digest, Fault, KeyId, Principal, TenantId, Timestamp, TokenId};
@@ -189,7 +191,7 @@ impl Store {
         let mut parameters: Vec<Value> = Vec::new();
         let mut and = |condition: &str, value: Value| {
             parameters.push(value);
-            sql.push_str(&format!(" AND {condition}").replace("$?", &format!("${}", parameters.len() + 1)));
+            let _ = write!(sql, " AND {}", condition.replace("$?", &format!("${}", parameters.len() + 1)));
         };
         if let Some(principal) = principal {
             and("t.principal = $?", principal.to_string().into());
@@ -207,7 +209,7 @@ impl Store {
             and("t.id < $?", before.into());
         }
         parameters.push(limit.into());
-        sql.push_str(&format!(" ORDER BY t.id DESC LIMIT ${}", parameters.len() + 1));
+        let _ = write!(sql, " ORDER BY t.id DESC LIMIT ${}", parameters.len() + 1);
         self.query(&Scope::Tenant(tenant), &sql, parameters).await?.iter().map(token).collect()
     }
 

@@ -198,7 +198,8 @@ async fn a_token_has_the_rights_that_its_principal_and_its_key_have_now() {
         for hidden in [&of_agent, &others] {
             assert!(world.engine.readable(&token, &hidden.id.to_string()).await.is_err());
         }
-        let listed = world.engine.list_calls(&token, &Default::default(), None, 100).await.unwrap();
+        let listed =
+            world.engine.list_calls(&token, &toolgate_store::calls::CallFilter::default(), None, 100).await.unwrap();
         assert_eq!(listed.items.iter().map(|call| call.id).collect::<Vec<_>>(), [own.id]);
         let posing = request("script", json!({}), |call| call.agent_id = Some(agent.id.to_string()));
         assert_eq!(world.send(&token, posing).await.unwrap_err().kind(), FaultKind::NotFound);

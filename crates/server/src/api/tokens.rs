@@ -8,6 +8,7 @@ use toolgate_contracts::definition::Label;
 use toolgate_contracts::{AgentId, Amount, Caller, Fault, Page, RunId, Scope, Timestamp, TokenId, json as strict};
 use toolgate_engine::tokens::{Minted, NewToken, claims_of};
 use toolgate_policy::constraint::Constraint;
+use toolgate_policy::labels::Labels;
 use toolgate_policy::token::{Claims, MintRequest};
 use toolgate_store::cursor::ListOf;
 use toolgate_store::tokens::TokenRow;
@@ -232,7 +233,7 @@ fn info(app: &App, caller: &Caller, row: TokenRow, claims: Claims) -> Result<Tok
         budget: claims.budget,
         max_calls: row.calls_max,
         calls_used: row.calls_used,
-        labels_max: claims.labels_max.map(|labels| labels.to_vec()),
+        labels_max: claims.labels_max.map(Labels::to_vec),
         bound: claims.cnf.is_some(),
         depth: claims.depth,
         created_at: row.created_at,

@@ -45,13 +45,12 @@ pub fn is_token(text: &str) -> bool {
 
 pub async fn token_caller(app: &App, text: &str, manner: Manner, request: &Parts) -> Result<Caller, Fault> {
     let fingerprint = Digest::of(text.as_bytes());
-    let known = match app.tokens.get(&fingerprint) {
-        Some(known) => known,
-        None => {
-            let known = Arc::new(believed(app, text).await?);
-            app.tokens.insert(fingerprint, Arc::clone(&known));
-            known
-        }
+    let known = if let Some(known) = app.tokens.get(&fingerprint) {
+        known
+    } else {
+        let known = Arc::new(believed(app, text).await?);
+        app.tokens.insert(fingerprint, Arc::clone(&known));
+        known
     };
     if known.claims.expires_at() <= app.clock.now() {
         return Err(TokenError::Expired.fault());
@@ -98,10 +97,8 @@ async fn require_possession(
         return Ok(());
     };
     let spent = Digest::of(format!("{}.{}", proven.jkt, proven.jti).as_bytes());
-    match app.store.spend_proof(claims.tenant, spent, proven.forget_after).await? {
-        true => Ok(()),
-        false => Err(ProofError::Replayed.fault()),
-    }
+    let first = app.store.spend_proof(claims.tenant, spent, proven.forget_after).await?;
+    if first { Ok(()) } else { Err(ProofError::Replayed.fault()) }
 }
 
 /// Where the request was sent, as whoever sent it knows it.

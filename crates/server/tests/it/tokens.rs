@@ -452,11 +452,11 @@ async fn test_6_a_bound_token_is_nothing_without_a_fresh_proof_for_this_very_req
         };
         let good = proof(&key, &claims("1"), |_| {});
         assert_eq!(ask("Bearer", &token, &[]).await, 401, "never a plain bearer");
-        assert_eq!(ask("Bearer", &token, &[good.clone()]).await, 401, "nor with a proof beside it");
+        assert_eq!(ask("Bearer", &token, std::slice::from_ref(&good)).await, 401, "nor with a proof beside it");
         assert_eq!(ask("DPoP", &token, &[]).await, 401, "no proof");
         assert_eq!(ask("DPoP", &token, &[good.clone(), good.clone()]).await, 401, "two proofs");
-        assert_eq!(ask("DPoP", &token, &[good.clone()]).await, 200);
-        assert_eq!(ask("DPoP", &token, &[good.clone()]).await, 401, "replayed");
+        assert_eq!(ask("DPoP", &token, std::slice::from_ref(&good)).await, 200);
+        assert_eq!(ask("DPoP", &token, std::slice::from_ref(&good)).await, 401, "replayed");
         assert_eq!(ask("DPoP", &other, &[proof(&key, &claims("2"), |_| {})]).await, 401, "another token's ath");
         let stranger = SigningKey::from_bytes(&[6; 32]);
         assert_eq!(ask("DPoP", &token, &[proof(&stranger, &claims("3"), |_| {})]).await, 401, "another key");
@@ -692,7 +692,7 @@ async fn invoke_takes_a_token_for_whom_it_was_made() {
         let agents = world.mint(&As::Owner, json!({"scope": ["tool:calculator"], "agent": "helper"})).await;
         let invoke = async |token: &Value, caller: &str| {
             let body = json!({
-                "request_id": uuid::Uuid::new_v4().to_string(), "caller_id": caller, "capability_token": token["token"],
+                "request_id": TokenId::new(&world.clock, &world.app.rng).to_string(), "caller_id": caller, "capability_token": token["token"],
                 "tool_id": "calculator", "function_name": "", "args": {"expression": "6*7"}, "metadata": {},
             });
             world.send(&As::Nobody, "POST", "/invoke", body).await.ok()
