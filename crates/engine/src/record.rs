@@ -13,10 +13,10 @@ use toolgate_contracts::{
 };
 use toolgate_ledger::Salt;
 use toolgate_policy::labels::Labels;
-use toolgate_store::approvals::Started;
 use toolgate_store::blobs::Blob;
 use toolgate_store::calls::{Ending, NewCall, RequestKey};
 use toolgate_store::events::Place;
+use toolgate_store::grants::Started;
 use toolgate_store::{Change, Durability, Error};
 
 use crate::admit::Decision;
@@ -243,7 +243,7 @@ impl Prepared {
             token: self.token.as_ref().map(|token| token.id),
             secrets: self.secrets.clone(),
             definition_digest: call.tool.definition_digest,
-            policy_revision: self.decision.revision,
+            policy_revision: self.decision.policy,
             decision: serde_json::to_string(&self.decision).unwrap_or_default(),
             labels: serde_json::to_string(&self.labels()).unwrap_or_default(),
             metadata: self.metadata.clone(),
@@ -349,10 +349,8 @@ impl Engine {
             let seconds = i64::try_from(call.timeout.as_secs().max(1)).unwrap_or(i64::MAX);
             change.offer_work(call.id, call.tool.tool.id, None, now.plus_seconds(seconds), now);
         }
-        // Of what may end without us, what its reader sees is written down before it begins.
-        if !call.is_effect_free() || matches!(call.tool.definition.runner, Runner::External(_)) {
-            self.join_seen(&mut change, prepared, now);
-        }
+        // It may end without us, and its output may be read as it comes: what its reader sees is written down before.
+        self.join_seen(&mut change, prepared, now);
         self.store.commit(change).instrument(step("permit")).await?;
         self.signal(tenant, prepared.call.run, Some(prepared.call.id));
         Ok(())

@@ -16,6 +16,7 @@ pub mod credentials;
 pub mod cursor;
 mod error;
 pub mod events;
+pub mod grants;
 mod guard;
 pub mod guardrails;
 pub mod input_requests;

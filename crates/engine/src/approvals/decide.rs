@@ -9,9 +9,10 @@ use toolgate_contracts::{
     ApprovalId, ApprovalState, AskReason, CallId, Caller, Digest, ErrorCode, Fault, FaultKind, GrantId, Id, NoticeType,
     Status, TenantId, Timestamp, ToolError, Vote, json as strict,
 };
-use toolgate_store::approvals::{Approval, CastVote, Grant, Verdict};
+use toolgate_store::approvals::{Approval, CastVote, Verdict};
 use toolgate_store::audit::Entry;
 use toolgate_store::calls::CallRecord;
+use toolgate_store::grants::Grant;
 use toolgate_store::{Change, Error};
 use utoipa::ToSchema;
 

@@ -3,10 +3,13 @@
 
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{Approvers, Origin};
-use toolgate_contracts::{Caller, Fault, FaultKind, Permission, Permissions, Principal, Role, TenantId, Vote};
+use toolgate_contracts::{
+    AgentId, Caller, Fault, FaultKind, Permission, Permissions, Principal, Role, TenantId, ToolId, Vote,
+};
 use toolgate_store::approvals::{Approval, CastVote};
 use toolgate_store::calls::CallRecord;
 
+use crate::again::{Asker, Shown};
 use crate::engine::Engine;
 
 /// How recently somebody must have signed in to approve what is critical, where the tenant wants that.
@@ -18,6 +21,16 @@ pub(super) struct Person {
     pub name: String,
     pub permissions: Permissions,
     pub roles: Vec<Role>,
+}
+
+/// Whose call of what is decided on, as far as somebody may be too close to it.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub principal: Principal,
+    pub agent: Option<AgentId>,
+    pub tool: ToolId,
+    pub version: &'a str,
+    pub edited_by: Option<&'a str>,
 }
 
 /// As whom somebody decides.
@@ -46,7 +59,7 @@ impl Engine {
             permissions: caller.permissions.clone(),
             roles: caller.roles.to_vec(),
         };
-        let confirms = matches!(caller.credential, Credential::BrowserSession(_)) && self.is_asker(&person, record);
+        let confirms = matches!(caller.credential, Credential::BrowserSession(_)) && is_asker(&person, approval, record);
         let as_whom = match self.standing_of(caller.tenant, &person, approval, record).await? {
             Ok(As::Asker) if !confirms => {
                 caller.require(&Permission::APPROVALS_DECIDE)?;
@@ -57,10 +70,6 @@ impl Engine {
         };
         self.check_step_up(caller, record).await?;
         Ok(as_whom)
-    }
-
-    fn is_asker(&self, person: &Person, record: &CallRecord) -> bool {
-        person.principal == record.principal && record.agent.is_none()
     }
 
     /// Whether a person may decide on this call, as they stand now.
@@ -75,7 +84,7 @@ impl Engine {
         let registry = snapshot.tenant(tenant)?;
         let separated = approval.separation || registry.tenant.settings.separation;
         let decides = person.permissions.contains(&Permission::APPROVALS_DECIDE);
-        let confirms = person.permissions.contains(&Permission::CALLS_CONFIRM) && self.is_asker(person, record);
+        let confirms = person.permissions.contains(&Permission::CALLS_CONFIRM) && is_asker(person, approval, record);
         if !decides && !(confirms && !separated) {
             let told = format!("deciding needs the permission `{}`", Permission::APPROVALS_DECIDE);
             return Ok(Err(Fault::new(FaultKind::Forbidden, told, "ask somebody with the role `approver`")));
@@ -88,7 +97,14 @@ impl Engine {
         {
             return Ok(Err(Fault::not_found("approval", approval.id)));
         }
-        if separated && let Some(why) = self.conflict_of_interest(tenant, person, approval, record)? {
+        let asked = Asked {
+            principal: record.principal,
+            agent: record.agent,
+            tool: record.tool,
+            version: &record.tool_version,
+            edited_by: approval.edited_by.as_deref(),
+        };
+        if separated && let Some(why) = self.conflict_of_interest(tenant, person, &asked)? {
             let told = format!("{why}, and this tenant separates asking from deciding");
             return Ok(Err(Fault::new(FaultKind::Forbidden, told, "somebody else with `approvals.decide` decides")));
         }
@@ -104,26 +120,26 @@ impl Engine {
     }
 
     /// Why somebody is too close to the call to decide on it.
-    fn conflict_of_interest(
+    pub(super) fn conflict_of_interest(
         &self,
         tenant: TenantId,
         person: &Person,
-        approval: &Approval,
-        record: &CallRecord,
+        asked: &Asked<'_>,
     ) -> Result<Option<String>, Fault> {
+        let Asked { principal, agent, tool, version, edited_by } = *asked;
         let who = person.principal.to_string();
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(tenant)?;
-        let owns = record.agent.and_then(|id| registry.agents.get(&id)).and_then(|agent| agent.owner);
-        let wrote = registry.tool_by_id(record.tool).filter(|tool| tool.tool.origin != Origin::Code).and_then(|tool| {
-            let version = record.tool_version.parse().ok()?;
+        let owns = agent.and_then(|id| registry.agents.get(&id)).and_then(|agent| agent.owner);
+        let wrote = registry.tool_by_id(tool).filter(|tool| tool.tool.origin != Origin::Code).and_then(|tool| {
+            let version = version.parse().ok()?;
             tool.tool.version(&version).map(|version| version.published_by.clone())
         });
-        Ok(if person.principal == record.principal {
+        Ok(if person.principal == principal {
             Some(format!("{} asked for it", person.name))
         } else if owns.is_some_and(|owner| Principal::User(owner) == person.principal) {
             Some(format!("{} owns the agent that asks", person.name))
-        } else if approval.edited_by.as_deref() == Some(&who) {
+        } else if edited_by == Some(&who) {
             Some(format!("{} edited the input", person.name))
         } else if wrote.as_deref() == Some(&who) {
             Some(format!("{} wrote the tool", person.name))
@@ -166,7 +182,7 @@ impl Engine {
     }
 
     /// A voter as they stand now; `None` when they are gone.
-    async fn person(&self, tenant: TenantId, voter: &str) -> Result<Option<Person>, Fault> {
+    pub(super) async fn person(&self, tenant: TenantId, voter: &str) -> Result<Option<Person>, Fault> {
         let Ok(principal) = voter.parse::<Principal>() else { return Ok(None) };
         Ok(match principal {
             Principal::Local(uid) => Some(Person {
@@ -213,7 +229,14 @@ pub(super) fn demands_of(approval: &Approval) -> Vec<Approvers> {
     serde_json::from_value(approval.approvers.clone()).unwrap_or_default()
 }
 
-fn is_among(person: &Person, demand: &Approvers) -> bool {
+/// Whether they asked themselves, at a browser: what a key or a token asked for waits for somebody who may decide.
+fn is_asker(person: &Person, approval: &Approval, record: &CallRecord) -> bool {
+    let asker = serde_json::from_value::<Asker>(approval.asker.clone());
+    let at_browser = asker.is_ok_and(|asker| matches!(asker.credential, Shown::Session(_)));
+    at_browser && person.principal == record.principal && record.agent.is_none()
+}
+
+pub(super) fn is_among(person: &Person, demand: &Approvers) -> bool {
     demand.from.iter().any(|word| match word.split_once(':') {
         Some(("role", role)) => person.roles.iter().any(|held| held.as_str() == role),
         Some(("user", who)) => {

@@ -16,9 +16,10 @@ use toolgate_contracts::{
     TenantId, ToolError, ToolRef, json as strict,
 };
 use toolgate_registry::snapshot::ResolvedTool;
-use toolgate_store::approvals::{Approval, Grant};
+use toolgate_store::approvals::Approval;
 use toolgate_store::audit::Entry;
 use toolgate_store::calls::CallRecord;
+use toolgate_store::grants::Grant;
 use toolgate_store::runs::Run;
 use toolgate_store::{Change, Error};
 

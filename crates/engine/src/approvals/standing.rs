@@ -3,19 +3,20 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolgate_contracts::definition::Risk;
+use toolgate_contracts::definition::{Approvers, Risk};
 use toolgate_contracts::{
-    AgentId, Caller, Digest, Fault, FaultKind, GrantId, Page, Permission, RunId, Timestamp, ToolId, ToolRef,
+    AgentId, Caller, Digest, Fault, FaultKind, FoldedName, GrantId, Page, Permission, RunId, Timestamp, ToolId, ToolRef,
     json as strict,
 };
 use toolgate_policy::constraint::Constraints;
-use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
 use toolgate_store::Change;
-use toolgate_store::approvals::Grant;
 use toolgate_store::audit::Entry;
 use toolgate_store::calls::CallRecord;
+use toolgate_store::grants::Grant;
 use utoipa::ToSchema;
 
+use super::eligible::{self, is_among};
 use super::park::members;
 use crate::asking::Asking;
 use crate::engine::Engine;
@@ -86,6 +87,8 @@ pub struct StandingGrant {
     pub tool: String,
     #[schema(value_type = Option<String>)]
     pub agent_id: Option<AgentId>,
+    /// The agent's name, as long as there is one.
+    pub agent: Option<String>,
     pub principal: Option<String>,
     pub run_id: Option<RunId>,
     #[schema(value_type = Vec<Object>)]
@@ -135,23 +138,40 @@ impl Engine {
             let within = Constraints::parse(&bound.constraints).is_ok_and(|constraints| {
                 constraints.check(&[&tool.name.folded(), &tool.tool.name.folded()], input).is_ok()
             });
-            if by_whom && same && in_run && within && self.still_grants(tenant, &grant).await? {
+            if by_whom && same && in_run && within && self.still_grants(asked, tool, asking, &grant).await? {
                 return Ok(Some(Consent::Standing { grant: grant.id, issued_by: grant.issued_by }));
             }
         }
         Ok(None)
     }
 
-    /// Whoever issued it must still be one who may.
-    async fn still_grants(&self, tenant: toolgate_contracts::TenantId, grant: &Grant) -> Result<bool, Fault> {
-        Ok(match grant.issued_by.parse() {
-            Ok(toolgate_contracts::Principal::User(user)) => {
-                let holder = self.store.user_holder(tenant, user).await?;
-                holder.is_some_and(|holder| holder.permissions.contains(&Permission::GRANTS_STANDING))
-            }
-            Ok(toolgate_contracts::Principal::Local(_)) => true,
-            Err(_) => false,
-        })
+    /// Whoever issued it must be one who may now: grant, and decide on this call by themselves.
+    async fn still_grants(
+        &self,
+        asked: &Asked,
+        tool: &ResolvedTool,
+        asking: &Asking,
+        grant: &Grant,
+    ) -> Result<bool, Fault> {
+        let tenant = asked.caller.tenant;
+        let Some(issuer) = self.person(tenant, &grant.issued_by).await? else { return Ok(false) };
+        let named = |demand: &Approvers| demand.from.is_empty() || is_among(&issuer, demand);
+        let alone = asking.approvers.iter().all(|demand| demand.need <= 1 && named(demand));
+        if !alone || !issuer.permissions.contains(&Permission::GRANTS_STANDING) {
+            return Ok(false);
+        }
+        if !self.registry.snapshot().tenant(tenant)?.tenant.settings.separation {
+            return Ok(true);
+        }
+        let version = tool.version.version.to_string();
+        let asked = eligible::Asked {
+            principal: asked.caller.principal,
+            agent: asked.agent,
+            tool: tool.tool.id,
+            version: &version,
+            edited_by: None,
+        };
+        Ok(self.conflict_of_interest(tenant, &issuer, &asked)?.is_none())
     }
 
     fn may_stand(&self, tenant: toolgate_contracts::TenantId, tool: &ResolvedTool) -> Result<bool, Fault> {
@@ -191,7 +211,7 @@ impl Engine {
         let agent = agent.ok_or_else(|| Fault::not_found("agent", &named).at("/agent"))?;
         let checked = self.check_new(caller, &reference, Some(agent), None, &new)?;
         let grant = self.grant_standing(caller, checked).await?;
-        Ok(shown(grant, self.clock.now()))
+        Ok(shown(grant, snapshot.tenant(caller.tenant)?, self.clock.now()))
     }
 
     fn check_new(
@@ -220,7 +240,12 @@ impl Engine {
                 "say at least one thing that must hold, such as {\"pointer\": \"/to\", \"const\": \"a@b.example\"}";
             return Err(Fault::invalid("a standing grant without constraints", remedy).at("/constraints"));
         }
-        Constraints::parse(constraints).map_err(|fault| fault.at("/constraints"))?;
+        let parsed = Constraints::parse(constraints).map_err(|fault| fault.at("/constraints"))?;
+        let own = [tool.tool.name.folded(), tool.name.folded()];
+        if let Some(other) = parsed.tools().find(|name| !own.contains(&FoldedName::of(name))) {
+            let told = format!("a constraint on `{}`, which the grant is not for", other.escape_debug());
+            return Err(Fault::invalid(told, "leave `tool` out of the constraints").at("/constraints"));
+        }
         let uses = uses.unwrap_or(USES_DEFAULT);
         if uses == 0 || uses > USES_MAX {
             return Err(Fault::invalid(format!("`uses` is {uses}"), format!("use 1 to {USES_MAX}")).at("/uses"));
@@ -282,7 +307,8 @@ impl Engine {
         change.audit(&self.grant_entry(caller, "grant.revoked", id, json!({}), now));
         self.store.commit(change).await?;
         let grant = self.store.grant(caller.tenant, id).await?.ok_or_else(unknown)?;
-        Ok(shown(grant, now))
+        let snapshot = self.registry.snapshot();
+        Ok(shown(grant, snapshot.tenant(caller.tenant)?, now))
     }
 
     pub async fn list_standing(
@@ -294,7 +320,9 @@ impl Engine {
         caller.require(&Permission::APPROVALS_READ)?;
         let page = self.store.standing_grants(caller.tenant, cursor, limit).await?;
         let now = self.clock.now();
-        let items = page.items.into_iter().map(|grant| shown(grant, now)).collect();
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let items = page.items.into_iter().map(|grant| shown(grant, registry, now)).collect();
         Ok(Page { items, next_cursor: page.next_cursor })
     }
 
@@ -311,7 +339,7 @@ impl Engine {
     }
 }
 
-fn shown(grant: Grant, now: Timestamp) -> StandingGrant {
+fn shown(grant: Grant, registry: &TenantRegistry, now: Timestamp) -> StandingGrant {
     let holds = grant.revoked_at.is_none() && grant.expires_at > now && grant.uses < grant.uses_max;
     let bound: Option<Bound> = serde_json::from_value(grant.binding).ok();
     let (tool, agent_id, principal, run_id, constraints) = bound.map_or_else(Default::default, |bound| {
@@ -320,6 +348,7 @@ fn shown(grant: Grant, now: Timestamp) -> StandingGrant {
     StandingGrant {
         id: grant.id,
         tool,
+        agent: agent_id.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string()),
         agent_id,
         principal,
         run_id,

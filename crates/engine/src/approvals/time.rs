@@ -21,11 +21,13 @@ impl Engine {
         self.freeze_approvals().await?;
         let now = self.clock.now();
         for (tenant, id) in self.store.approvals_to_remind(now).await? {
-            self.remind(tenant, id).await?;
+            if let Err(fault) = self.remind(tenant, id).await {
+                tracing::warn!(approval = %id, "nobody is reminded: {}", fault.logged().unwrap_or(fault.told()));
+            }
         }
         for (tenant, id) in self.store.overdue_approvals(now).await? {
             if let Err(fault) = Box::pin(self.expire_approval(tenant, id)).await {
-                tracing::debug!(approval = %id, "not expired: {}", fault.told());
+                tracing::debug!(approval = %id, "not expired: {}", fault.logged().unwrap_or(fault.told()));
             }
         }
         self.resume_approved().await

@@ -8,8 +8,8 @@ use toolgate_contracts::{
 };
 use toolgate_engine::approvals::Binding;
 use toolgate_registry::commands::Target;
-use toolgate_store::approvals::{Grant, Started};
 use toolgate_store::catalog::Lifecycle;
+use toolgate_store::grants::{Grant, Started};
 use toolgate_store::{Change, Error};
 
 use crate::approvals::{choice, kind};

@@ -1,3 +1,5 @@
+//! What each detector finds, and what it leaves alone: near misses matter as much as matches.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The rules, table by table, and the properties that hold whatever the labels are.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolgate_contracts::definition::{EgressClass, Origin, Sink};
