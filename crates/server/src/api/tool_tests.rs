@@ -150,9 +150,9 @@ pub async fn edit(
     Path(name): Path<String>,
     body: axum::body::Bytes,
 ) -> Result<Response, Problem> {
-    let changes = match toolgate_contracts::json::read(&body, crate::extract::BODY_BYTES_MAX).map_err(Fault::from)? {
-        Value::Object(changes) => changes,
-        _ => return Err(Fault::invalid("the body is no object", "send the members that change").into()),
+    let read = toolgate_contracts::json::read(&body, crate::extract::BODY_BYTES_MAX).map_err(Fault::from)?;
+    let Value::Object(changes) = read else {
+        return Err(Fault::invalid("the body is no object", "send the members that change").into());
     };
     let tool = found(&app, &caller, &name, caller.may(&toolgate_contracts::Permission::TOOLS_OVERRIDE))?;
     if tool.tool.origin == Origin::Code || tool.tool.tenant != caller.tenant {
@@ -189,7 +189,7 @@ async fn overridden(
     merge(&mut patch, Value::Object(changes));
     let patch: Patch = toolgate_contracts::json::decode(patch).map_err(Fault::from)?;
     let revision = app.registry.set_override(caller, &tool_name(name)?, &patch).await?;
-    Ok::<Response, Problem>(after(app, caller, name, revision).map(Changed::into_response)?)
+    after(app, caller, name, revision).map(Changed::into_response)
 }
 
 /// RFC 7396.
