@@ -1,6 +1,7 @@
 //! Benchmarks, run by `make bench` or `make bench-NAME`: a table for people, `target/bench/NAME.json` for machines.
 //! Every figure stands beside its baseline of the same run, and CPU time beside wall time, because machines are noisy.
 
+mod approvals;
 mod commits;
 mod lists;
 mod path;
@@ -13,7 +14,7 @@ use report::Report;
 
 pub type Failure = Box<dyn std::error::Error>;
 
-const NAMES: [&str; 6] = ["search", "registry", "commits", "lists", "policy", "path"];
+const NAMES: [&str; 7] = ["search", "registry", "commits", "lists", "policy", "approvals", "path"];
 
 /// A server allocates on every thread at once, which the system's allocator is slow at.
 #[global_allocator]
@@ -41,6 +42,7 @@ fn main() -> Result<(), Failure> {
             "commits" => runtime.block_on(commits::run(&mut report))?,
             "lists" => runtime.block_on(lists::run(&mut report))?,
             "policy" => policy::run(&mut report)?,
+            "approvals" => runtime.block_on(approvals::run(&mut report))?,
             _ => path::run(&mut report)?,
         }
         report.finish()?;

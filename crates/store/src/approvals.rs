@@ -451,7 +451,7 @@ impl Store {
 /// A filter as a condition behind `tenant_id = $1`, with its parameters from `$2` on.
 fn conditions(filter: &ApprovalFilter) -> (String, Vec<Value>) {
     let ApprovalFilter { state, tool, agent, workspace, seen_by } = filter;
-    let mut condition = String::new();
+    let mut parts = Vec::new();
     let mut parameters: Vec<Value> = Vec::new();
     let mut bind = |value: Value| {
         parameters.push(value);
@@ -459,40 +459,42 @@ fn conditions(filter: &ApprovalFilter) -> (String, Vec<Value>) {
     };
     match state {
         // A literal, so that the partial index is seen to fit.
-        Some(ApprovalState::Open) => condition += " AND state = 'open'",
-        Some(state) => condition += &format!(" AND state = {}", bind(state.as_str().into())),
+        Some(ApprovalState::Open) => parts.push(" AND state = 'open'".to_owned()),
+        Some(state) => parts.push(format!(" AND state = {}", bind(state.as_str().into()))),
         None => {}
     }
     if let Some(tool) = tool {
-        condition += &format!(" AND tool_id = {}", bind((*tool).into()));
+        parts.push(format!(" AND tool_id = {}", bind((*tool).into())));
     }
     if let Some(agent) = agent {
-        condition += &format!(" AND agent_id = {}", bind((*agent).into()));
+        parts.push(format!(" AND agent_id = {}", bind((*agent).into())));
     }
     if let Some(workspace) = workspace {
-        condition += &format!(" AND workspace_id = {}", bind((*workspace).into()));
+        parts.push(format!(" AND workspace_id = {}", bind((*workspace).into())));
     }
+    let asked_by = |own: &str| {
+        format!(
+            "call_id IN (SELECT c.id FROM calls c WHERE c.tenant_id = $1 AND c.id = approvals.call_id AND c.principal = {own})"
+        )
+    };
     match seen_by {
         SeenBy::Everybody => {}
         SeenBy::Member { user, own } => {
             let (user, own) = (bind((*user).into()), bind(own.to_string().into()));
-            condition += &format!(
-                " AND (workspace_id IS NULL
-                    OR workspace_id IN (SELECT m.workspace_id FROM workspace_members m WHERE m.tenant_id = $1 AND m.user_id = {user})
-                    OR call_id IN (SELECT c.id FROM calls c WHERE c.tenant_id = $1 AND c.id = approvals.call_id AND c.principal = {own}))"
-            );
+            let member =
+                format!("SELECT m.workspace_id FROM workspace_members m WHERE m.tenant_id = $1 AND m.user_id = {user}");
+            let own = asked_by(&own);
+            parts.push(format!(" AND (workspace_id IS NULL OR workspace_id IN ({member}) OR {own})"));
         }
         SeenBy::Asker { own, agents } => {
-            let own = bind(own.to_string().into());
+            let own = asked_by(&bind(own.to_string().into()));
             let agents: Vec<String> = agents.iter().map(|agent| bind((*agent).into())).collect();
             let managed =
                 if agents.is_empty() { String::new() } else { format!(" OR agent_id IN ({})", agents.join(", ")) };
-            condition += &format!(
-                " AND (call_id IN (SELECT c.id FROM calls c WHERE c.tenant_id = $1 AND c.id = approvals.call_id AND c.principal = {own}){managed})"
-            );
+            parts.push(format!(" AND ({own}{managed})"));
         }
     }
-    (condition, parameters)
+    (parts.concat(), parameters)
 }
 
 fn approval(row: &Row) -> Result<Approval, Error> {

@@ -303,14 +303,23 @@ pub async fn grant(command: GrantCommand, client: &Client, output: &Output) -> D
 }
 
 fn grants(grants: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["UNTIL", "ID", "HOLDS", "USED", "TOOL", "FOR", "CONSTRAINTS"]);
+    let mut table = Table::new(["UNTIL", "ID", "HOLDS", "USED", "TOOL", "BY", "FOR"]);
     for grant in items_of(grants) {
-        let [id, tool, agent, principal] = ["id", "tool", "agent_id", "principal"].map(|member| text_of(grant, member));
+        let [id, tool, agent, principal] = ["id", "tool", "agent", "principal"].map(|member| text_of(grant, member));
         let used = format!("{}/{}", grant["uses"], grant["uses_max"]);
         let holds = if grant["holds"] == true { "yes" } else { "no" };
         let whom = if agent.is_empty() { principal } else { agent };
-        let constraints = grant["constraints"].to_string();
-        table.row([time_of(grant, "expires_at"), id, holds.to_owned(), used, tool, whom, constraints]);
+        let constraints: Vec<String> = grant["constraints"].as_array().into_iter().flatten().map(constraint).collect();
+        table.row([time_of(grant, "expires_at"), id, holds.to_owned(), used, tool, whom, constraints.join("; ")]);
     }
     table.render(paint, "No standing grants.")
+}
+
+/// `{"pointer": "/path", "prefix": "out/"}` as `path prefix "out/"`.
+fn constraint(constraint: &Value) -> String {
+    let members = constraint.as_object().into_iter().flatten();
+    let demands: Vec<String> =
+        members.filter(|(name, _)| *name != "pointer").map(|(name, value)| format!("{name} {value}")).collect();
+    let pointer = text_of(constraint, "pointer");
+    format!("{} {}", pointer.trim_start_matches('/'), demands.join(", "))
 }

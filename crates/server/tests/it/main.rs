@@ -4,6 +4,7 @@
 
 mod access;
 mod agents;
+mod approvals;
 mod authority;
 mod compat;
 mod control;

@@ -131,6 +131,8 @@ pub fn hint(envelope: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -106,6 +106,7 @@ fn calls_and_runs_are_readable() {
               ├─ resolve [n] µs
               ├─ validate [n] µs
               ├─ authorize [n] µs
+              ├─ decide [n] µs
               ├─ reserve [n] µs
               └─ run [n] µs
               echo@1.0.0 failed
@@ -147,6 +148,7 @@ fn calls_and_runs_are_readable() {
               resolve [n] µs
               validate [n] µs
               authorize [n] µs
+              decide [n] µs
               reserve [n] µs
               run [n] µs
             "#);
@@ -231,25 +233,27 @@ fn the_help_of_a_call_explains_its_fields() {
       [FIELD=VALUE]...  Fields of the input, over those of --input
 
     Options:
-          --input <JSON>      The whole input: JSON, @FILE, or - for standard input
-          --dry-run           Everything but the effect
-          --record            Run the tool yourself and report with `toolgate calls complete`; for
-                              external tools
-          --run <ID>          The run that the call belongs to
-          --step <ID>         The step of that run
-          --agent <NAME>      Call as this agent, with no more rights than it has (name or id)
-          --request-id <ID>   The same id again within 24 hours answers the first call instead of making
-                              another
-          --wait <SECONDS>    Wait at most so many seconds for the end [default: until it ended or a
-                              person must decide]
-          --no-wait           Do not wait
-          --timeout-ms <MS>   Shorten the tool's time limit
-          --meta <KEY=VALUE>  Something to find the call by later; may be repeated
-          --label <LABEL>     Say what kind of data the input holds; may be repeated [possible values:
-                              untrusted, private, sensitive]
-          --format <FORMAT>   What to print [default: envelope] [possible values: envelope, output,
-                              tool-result]
-      -h, --help              Print help (see more with '--help')
+          --input <JSON>       The whole input: JSON, @FILE, or - for standard input
+          --dry-run            Everything but the effect
+          --record             Run the tool yourself and report with `toolgate calls complete`; for
+                               external tools
+          --run <ID>           The run that the call belongs to
+          --step <ID>          The step of that run
+          --agent <NAME>       Call as this agent, with no more rights than it has (name or id)
+          --request-id <ID>    The same id again within 24 hours answers the first call instead of
+                               making another
+          --wait <SECONDS>     Wait at most so many seconds for the end [default: until it ended or a
+                               person must decide]
+          --no-wait            Do not wait
+          --force-no-approval  Run it without the approval it needs: on a development server
+                               (`dev_bypass`), with a key of the role `service`
+          --timeout-ms <MS>    Shorten the tool's time limit
+          --meta <KEY=VALUE>   Something to find the call by later; may be repeated
+          --label <LABEL>      Say what kind of data the input holds; may be repeated [possible values:
+                               untrusted, private, sensitive]
+          --format <FORMAT>    What to print [default: envelope] [possible values: envelope, output,
+                               tool-result]
+      -h, --help               Print help (see more with '--help')
 
     Where and how:
           --data <DIR>       Work on this data folder [default: the platform's data folder] [env:
