@@ -22,7 +22,7 @@ pub struct In {
 pub enum SecretCommand {
     /// Set a secret; its value is read from standard input or a file, never from the command line
     #[command(
-        after_help = "Examples:\n  toolgate secret set SMTP_PASSWORD --tool send_mail --host smtp.example.com < password.txt\n  toolgate secret set SIGNING_KEY --scope org --tool sign_text --from-file key.txt"
+        after_help = "Examples:\n  toolgate secret set SMTP_PASSWORD --tool send_mail --host smtp.example.com < password.txt\n  toolgate secret set SIGNING_KEY --scope org --tool signText --from-file key.txt"
     )]
     Set {
         /// The name by which tools declare it

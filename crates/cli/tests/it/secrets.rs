@@ -18,19 +18,19 @@ fn quiet(ran: &Ran) {
 #[test]
 fn a_secret_is_set_used_shown_without_its_value_and_taken_away() {
     both(|home| {
-        let set = home.run_with_input(&["secret", "set", "SIGNING_KEY", "--tool", "sign_text"], VALUE);
+        let set = home.run_with_input(&["secret", "set", "SIGNING_KEY", "--tool", "signText"], VALUE);
         assert_eq!(set.code, 0, "{}", set.stderr);
         assert_eq!(set.stdout, "Set SIGNING_KEY, version 1, for you alone.\n");
         quiet(&set);
         let file = home.write("value.txt", &format!("{VALUE}\r\n"));
-        let signed = |home: &Home| home.ok(&["--json", "call", "sign_text", "text=hello"]);
+        let signed = |home: &Home| home.ok(&["--json", "call", "signText", "text=hello"]);
         let first: Value = serde_json::from_str(&signed(home)).unwrap();
         home.ok(&["secret", "set", "SIGNING_KEY", "--from-file", &file]);
         let second: Value = serde_json::from_str(&signed(home)).unwrap();
         assert_eq!(first["output"], second["output"], "a line break at the end is not part of the value");
         let listed = home.run(&["secret", "list"]);
         quiet(&listed);
-        assert!(listed.stdout.contains("SIGNING_KEY  user   2        sign_text"), "{}", listed.stdout);
+        assert!(listed.stdout.contains("SIGNING_KEY  user   2        signText"), "{}", listed.stdout);
         for arguments in [
             ["secret", "which", "SIGNING_KEY"].as_slice(),
             &["secret", "allow", "SIGNING_KEY", "--host", "api.example.com"],
@@ -47,7 +47,7 @@ fn a_secret_is_set_used_shown_without_its_value_and_taken_away() {
         assert_eq!(first["output"], third["output"], "rotation changes no value");
         home.ok(&["secret", "rm", "SIGNING_KEY"]);
         assert_eq!(home.run(&["secret", "which", "SIGNING_KEY"]).code, 1);
-        let missing = home.run(&["call", "sign_text", "text=hello"]);
+        let missing = home.run(&["call", "signText", "text=hello"]);
         assert_eq!(missing.code, 1);
         assert!(missing.stdout.contains("needs the secret `SIGNING_KEY`"), "{}", missing.stdout);
     });
@@ -75,9 +75,9 @@ fn a_command_prints_the_master_key_and_a_new_one_takes_its_place() {
     home.set("TOOLGATE_MASTER_KEY_COMMAND", &format!("cat {key}"));
     home.ok(&["init"]);
     assert!(!home.data().join("master.key").exists(), "the key is kept elsewhere");
-    let set = home.run_with_input(&["secret", "set", "SIGNING_KEY", "--tool", "sign_text"], VALUE);
+    let set = home.run_with_input(&["secret", "set", "SIGNING_KEY", "--tool", "signText"], VALUE);
     assert_eq!(set.code, 0, "{}", set.stderr);
-    let signed = home.ok(&["--json", "call", "sign_text", "text=hello"]);
+    let signed = home.ok(&["--json", "call", "signText", "text=hello"]);
 
     for (command, says) in [
         ("no-such-program-anywhere", "cannot be started"),
@@ -102,7 +102,7 @@ fn a_command_prints_the_master_key_and_a_new_one_takes_its_place() {
     assert!(!shown.contains(FIRST) && !shown.contains(SECOND), "{shown}");
     home.ok(&["keys", "rewrap"]);
     home.set("TOOLGATE_MASTER_KEY_PREVIOUS_FILE", "");
-    let after = home.ok(&["--json", "call", "sign_text", "text=hello"]);
+    let after = home.ok(&["--json", "call", "signText", "text=hello"]);
     let output = |text: &str| serde_json::from_str::<Value>(text).unwrap()["output"].clone();
     assert_eq!(output(&after), output(&signed));
     home.set("TOOLGATE_MASTER_KEY", FIRST);

@@ -38,7 +38,7 @@ const MEGA_GRANDFATHERED: &str = "manageTools";
 /// Clients put a prefix of their own before a name of at most 64 characters.
 const NAME_CHARS_AIM: usize = 40;
 
-const VERBS: [&str; 104] = [
+const VERBS: [&str; 105] = [
     "accept",
     "activate",
     "add",
@@ -138,6 +138,7 @@ const VERBS: [&str; 104] = [
     "select",
     "send",
     "set",
+    "sign",
     "submit",
     "summarize",
     "sync",

@@ -16,12 +16,12 @@ async fn set(world: &World, who: &As, place: &str, body: Value) -> crate::world:
 async fn a_value_goes_in_and_never_comes_out() {
     every_world(async |world| {
         let ada = world.user("default", "ada", &["admin"]).await;
-        let body = json!({"value": VALUE, "tools": ["sign_text"], "hosts": ["api.example.com"]});
+        let body = json!({"value": VALUE, "tools": ["signText"], "hosts": ["api.example.com"]});
         let first = set(&world, &ada, "org/SIGNING_KEY", body).await.ok();
-        assert_eq!((&first["version"], &first["allowed"]["tools"]), (&json!(1), &json!(["sign_text"])));
+        assert_eq!((&first["version"], &first["allowed"]["tools"]), (&json!(1), &json!(["signText"])));
         let second = set(&world, &ada, "org/SIGNING_KEY", json!({"value": VALUE})).await.ok();
         assert_eq!((&second["version"], &second["allowed"]), (&json!(2), &first["allowed"]), "given as before");
-        let call = json!({"tool": "sign_text", "input": {"text": "hello"}});
+        let call = json!({"tool": "signText", "input": {"text": "hello"}});
         let called = world.send(&ada, "POST", "/api/v1/calls", call).await.ok();
         assert_eq!(called["status"], "completed", "{called:#}");
 
@@ -152,14 +152,14 @@ async fn a_neighbour_s_secrets_are_not_there() {
         world.tenant("neighbour").await;
         let ours = world.user("default", "ada", &["admin"]).await;
         let theirs = world.user("neighbour", "ada", &["admin"]).await;
-        set(&world, &ours, "org/SIGNING_KEY", json!({"value": VALUE, "tools": ["sign_text"]})).await.ok();
+        set(&world, &ours, "org/SIGNING_KEY", json!({"value": VALUE, "tools": ["signText"]})).await.ok();
         assert_eq!(world.get(&theirs, "/api/v1/secrets").await.ok()["items"], json!([]));
         let path = "/api/v1/secrets/org/SIGNING_KEY";
         world.send(&theirs, "DELETE", path, Value::Null).await.refused(404);
         world.send(&theirs, "POST", &format!("{path}/allow"), json!({"tools": ["echo"]})).await.refused(404);
         let which = world.get(&theirs, "/api/v1/secrets/which?name=SIGNING_KEY").await.ok();
         assert_eq!(which["found"], Value::Null);
-        let call = json!({"tool": "sign_text", "input": {"text": "hello"}});
+        let call = json!({"tool": "signText", "input": {"text": "hello"}});
         let called = world.send(&theirs, "POST", "/api/v1/calls", call.clone()).await.ok();
         assert_eq!(called["error"]["details"]["reason"], "secret_missing", "{called:#}");
         let called = world.send(&ours, "POST", "/api/v1/calls", call).await.ok();

@@ -37,14 +37,14 @@ async fn small_functions_answer() {
 #[tokio::test]
 async fn a_text_is_signed_by_a_key_that_is_never_told() {
     every_world(async |world| {
-        let signed = world.output("sign_text", json!({"text": "hello"})).await;
-        let other = world.output("sign_text", json!({"text": "hello!"})).await;
+        let signed = world.output("signText", json!({"text": "hello"})).await;
+        let other = world.output("signText", json!({"text": "hello!"})).await;
         assert_ne!(signed["signature"], other["signature"]);
         assert_eq!(signed["signature"].as_str().unwrap().len(), 64);
-        let undeclared = world.call_of_own("sign_text", json!({"text": "hello"}), |own| own.secrets.clear());
+        let undeclared = world.call_of_own("signText", json!({"text": "hello"}), |own| own.secrets.clear());
         let refused = error(world.run(undeclared).await);
         assert_eq!((refused.code, refused.reason()), (AuthRequired, "secret_missing"));
-        let call = world.call("sign_text", json!({"text": "hello"}));
+        let call = world.call("signText", json!({"text": "hello"}));
         assert_eq!(world.runner.plan(&call).await.unwrap(), json!({"would_run": true}), "who plans has no key");
     })
     .await;
