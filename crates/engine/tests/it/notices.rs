@@ -56,8 +56,8 @@ async fn every_end_is_told_to_those_who_want_it_and_to_nobody_else() {
         let input = json!({"key": SENTINEL});
         assert_eq!(world.call("script", input.clone()).await.status, Status::Completed);
         assert_eq!(world.told(all).await, ["call.completed completed", "tool_run success"]);
-        let refused = world.call("script", json!({"key": [SENTINEL]})).await;
-        assert_eq!(refused.status, Status::Failed);
+        let refused = world.call("strict", json!({"n": SENTINEL})).await;
+        assert_eq!((refused.status, crate::world::error(&refused).1), (Status::Failed, "schema"));
         assert_eq!(
             world.told(all).await,
             ["call.completed completed", "call.failed failed", "tool_run success"],
