@@ -48,7 +48,8 @@ pub struct SqlRequest {
     pub role: String,
     pub user: UserId,
     pub kind: RequestKind,
-    pub args: serde_json::Value,
+    /// As PostgreSQL writes it down: JSON that others have to read with care.
+    pub args: String,
 }
 
 /// What became of one.
@@ -75,14 +76,16 @@ impl Change {
         )
     }
 
-    /// Whoever comes second, from another replica, changes nothing.
+    /// Whoever comes second, from another replica, changes nothing. What was sent is the call's from then on, or nobody's:
+    /// of a refused request only ids stay.
     pub fn finish_sql_request(&mut self, id: Uuid, outcome: &SqlOutcome, now: Timestamp) -> &mut Self {
         let (state, call, error) = match outcome {
             SqlOutcome::Done(call) => ("done", *call, None),
             SqlOutcome::Refused(error) => ("refused", None, Some(error.as_str())),
         };
         self.then(
-            "UPDATE sql_requests SET state = $3, call_id = $4, error = $5, done_at = $6
+            "UPDATE sql_requests SET state = $3, call_id = $4, error = $5, done_at = $6,
+                args = (args::jsonb - 'input' - 'output' - 'error' - 'reason')::text
              WHERE tenant_id = $1 AND id = $2 AND state = 'waiting'",
             [id.into(), state.into(), call.into(), error.into(), now.into()],
         )
@@ -120,7 +123,7 @@ impl Store {
                 role: row.get(2)?,
                 user: row.get(3)?,
                 kind: row.parse(4)?,
-                args: row.json(5)?,
+                args: row.get(5)?,
             })
         };
         rows.iter().map(request).collect()
