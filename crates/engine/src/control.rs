@@ -460,6 +460,7 @@ impl Engine {
         let input = record.input.as_ref().map(strict::canonical).unwrap_or_default();
         let tool = format!("{}@{}", record.tool_name, record.tool_version);
         let reason = ended.error.as_ref().map(ToolError::reason).filter(|reason| !reason.is_empty());
+        let secrets = crate::secrets::bound(record);
         let entry = Entry {
             action,
             actor,
@@ -475,8 +476,9 @@ impl Engine {
                 mode: record.mode,
                 output: ended.output_text.as_ref().map(|text| commitment(&salt, "output", text)),
                 reason,
-                revision: record.policy_revision,
+                revision: record.decision.get("revision").and_then(Value::as_i64).unwrap_or_default(),
                 run: record.run,
+                secrets: &secrets,
                 source: record.source,
                 status,
                 tool: &tool,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use toolgate_contracts::{
-    AgentId, CallId, Digest, ErrorCode, LeafId, Mode, RunId, Source, Status, TenantId, Timestamp, json,
+    AgentId, CallId, Digest, ErrorCode, LeafId, Mode, ResolvedSecret, RunId, Source, Status, TenantId, Timestamp, json,
 };
 use toolgate_ledger::Salt;
 
@@ -43,6 +43,9 @@ pub struct Details<'a> {
     pub reason: Option<&'a str>,
     pub revision: i64,
     pub run: RunId,
+    /// Which it was given, never what they hold.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub secrets: &'a [ResolvedSecret],
     pub source: Source,
     pub status: Status,
     pub tool: &'a str,

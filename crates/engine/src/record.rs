@@ -279,6 +279,7 @@ impl Prepared {
                 reason: None,
                 revision: self.decision.revision,
                 run: call.run,
+                secrets: &call.secrets,
                 source: self.source,
                 status: Status::Running,
                 tool,

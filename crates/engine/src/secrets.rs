@@ -197,18 +197,29 @@ impl Engine {
 
     /// Why a call of this tool would fail for want of a secret, for `tool preflight`.
     pub(crate) async fn secrets_wanting(&self, caller: &Caller, tool: &ResolvedTool) -> Result<Vec<String>, Fault> {
+        let wanting = self.wanting(caller.tenant, caller.principal, self.workspace_of_agent(caller), tool).await?;
+        Ok(wanting.into_iter().map(|error| error.message).collect())
+    }
+
+    /// Required secrets that are missing, or whose owner does not give them to this tool.
+    pub(crate) async fn wanting(
+        &self,
+        tenant: TenantId,
+        principal: Principal,
+        workspace: Option<WorkspaceId>,
+        tool: &ResolvedTool,
+    ) -> Result<Vec<ToolError>, Fault> {
         if tool.definition.secrets.is_empty() {
             return Ok(Vec::new());
         }
-        let workspace = self.workspace_of_agent(caller);
-        let sealed = self.find_secrets(caller.tenant, caller.principal, workspace, tool).await?;
+        let sealed = self.find_secrets(tenant, principal, workspace, tool).await?;
         let required = tool.definition.secrets.iter().filter(|secret| secret.required);
         let wanting =
             required.filter_map(|declared| match sealed.iter().find(|sealed| sealed.found.name == declared.name) {
                 Some(sealed) => may_have(sealed, tool).err(),
                 None => Some(missing(&declared.name, tool)),
             });
-        Ok(wanting.map(|error| error.message).collect())
+        Ok(wanting.collect())
     }
 
     fn workspace_of_agent(&self, caller: &Caller) -> Option<WorkspaceId> {

@@ -325,6 +325,17 @@ impl Engine {
     async fn refuse(&self, asked: Asked, refused: Refused, seq: u32) -> Result<Admission, Fault> {
         let Refused { tool, input, decision, error } = refused;
         let prepared = self.prepare(asked, tool, input, decision, seq).await?;
+        self.write_refusal(prepared, error).await
+    }
+
+    /// The same for one that was about to be put aside.
+    pub(crate) async fn refuse_prepared(&self, mut prepared: Prepared, error: ToolError) -> Result<Admission, Fault> {
+        prepared.decision.verdict = Verdict::Deny;
+        prepared.decision.refused_at = Some(Step::Decide);
+        self.write_refusal(prepared, error).await
+    }
+
+    async fn write_refusal(&self, prepared: Prepared, error: ToolError) -> Result<Admission, Fault> {
         let ended = Ended::refused(error);
         match self.finish(&prepared, Written::Nothing, Status::Failed, ended).await {
             Ok(envelope) => Ok(Admission::Answered(Box::new(envelope))),

@@ -8,12 +8,6 @@ use zeroize::Zeroizing;
 
 use crate::envelope;
 use crate::keyring::Key;
-use crate::mac::hmac;
-
-const LABEL: &[u8] = b"toolgate/seal/1";
-/// Each text has a key of its own, derived from this much chance: 96 bits of nonce alone would run out of luck after a
-/// few billion texts under one key.
-const SALT_BYTES: usize = 12;
 
 /// Seals with one key and opens with that and those it replaced.
 pub struct Sealer {
@@ -36,19 +30,16 @@ impl Sealer {
 
     /// Opens again under the same `context` only: say there what it is and whose.
     pub fn seal(&self, context: &str, bytes: &[u8]) -> String {
-        let salt: [u8; SALT_BYTES] = self.rng.bytes();
-        let key = hmac(&self.seal, &[LABEL, &salt]);
         // The cipher refuses past 64 GiB: then it is a text that never opens.
-        let sealed = envelope::encrypt(&key, context.as_bytes(), bytes, &self.rng).unwrap_or_default();
-        BASE64URL_NOPAD.encode(&[salt.as_slice(), &sealed].concat())
+        let sealed = envelope::encrypt(&self.seal, context.as_bytes(), bytes, &self.rng).unwrap_or_default();
+        BASE64URL_NOPAD.encode(&sealed)
     }
 
     /// `None` if it was not sealed by us, for this context, or was changed: one does not learn which.
     pub fn open(&self, context: &str, text: &str) -> Option<Vec<u8>> {
         let sealed = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
-        let (salt, sealed) = sealed.split_first_chunk::<SALT_BYTES>()?;
         std::iter::once(&self.seal).chain(&self.open).find_map(|seed| {
-            let mut opened = envelope::decrypt(&hmac(seed, &[LABEL, salt]), context.as_bytes(), sealed)?;
+            let mut opened = envelope::decrypt(seed, context.as_bytes(), &sealed)?;
             Some(std::mem::take(&mut *opened))
         })
     }

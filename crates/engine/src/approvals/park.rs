@@ -62,6 +62,16 @@ impl Engine {
         let (asker, wait) = (Asker::of(&asked.caller), asked.wait);
         let prepared = self.prepare(asked, tool, input, decision, seq).await?;
         let (tenant, id) = (prepared.call.tenant, prepared.call.id);
+        // Nobody is asked about a call that could not run.
+        if prepared.call.mode == Mode::Execute
+            && let Some(error) = self
+                .wanting(tenant, prepared.call.principal, prepared.workspace, &prepared.call.tool)
+                .await?
+                .into_iter()
+                .next()
+        {
+            return self.refuse_prepared(prepared, error).await;
+        }
         let approval = self.approval_for(&prepared, &asking, &asker)?;
         if let Err(error) = self.write_parked(&prepared, &approval, &asking).await {
             return match self.taken(&prepared, &error).await? {
