@@ -332,3 +332,27 @@ async fn every_mint_and_every_revocation_is_in_the_log() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn tokens_and_proofs_are_forgotten_long_after_they_could_matter() {
+    every_world(async |world| {
+        let ada = world.person("ada", &[Role::Member]).await;
+        let token = id_of(&world.holder(&ada, json!({"scope": ["tool:*"]})).await);
+        let proof = toolgate_contracts::Digest::of(b"proof");
+        let soon = world.clock.now().plus_seconds(61);
+        for first in [true, false] {
+            assert_eq!(world.store.spend_proof(world.tenant, proof, soon).await.unwrap(), first);
+        }
+        // Another tenant's is another one.
+        assert!(world.store.spend_proof(world.neighbour, proof, soon).await.unwrap());
+        world.clock.advance(24 * 60 * 60);
+        world.store.forget_tokens(world.clock.now()).await.unwrap();
+        assert!(world.shown(token).await.is_ok(), "a call that waits may still ask for it");
+        assert_eq!(world.count("token_proofs").await, 0);
+        world.clock.advance(32 * 24 * 60 * 60);
+        world.store.forget_tokens(world.clock.now()).await.unwrap();
+        assert!(world.shown(token).await.is_err());
+        assert_eq!(world.count("tokens").await, 0);
+    })
+    .await;
+}

@@ -83,7 +83,8 @@ async fn only_our_own_host_names_are_answered() {
 async fn every_api_route_needs_a_caller() {
     every_world(async |world| {
         let document = serde_json::to_value(toolgate_server::api::document()).unwrap();
-        let open = ["/healthz", "/readyz", "/api/v1/sign-in", "/api/v1/session"];
+        // Of the last two, one has its credential in the body, and the other holds nothing but public keys.
+        let open = ["/healthz", "/readyz", "/api/v1/sign-in", "/api/v1/session", "/invoke", "/.well-known/jwks.json"];
         let mut checked = 0;
         for (path, methods) in document["paths"].as_object().unwrap() {
             for method in methods.as_object().unwrap().keys().filter(|_| !open.contains(&path.as_str())) {
