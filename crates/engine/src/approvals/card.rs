@@ -184,7 +184,7 @@ impl Engine {
     async fn sight_of_own(&self, caller: &Caller) -> Result<Sight, Fault> {
         Ok(match self.sight(caller).await? {
             Sight::Everything => Sight::OwnAndManaged { viewer: caller.principal, agents: Vec::new() },
-            own => own,
+            own @ Sight::OwnAndManaged { .. } => own,
         })
     }
 
@@ -199,10 +199,8 @@ impl Engine {
         let votes = self.store.votes(tenant, approval.id, approval.round).await?;
         let asked_by = self.name_of(tenant, record.principal).await?;
         let binding: Option<Binding> = serde_json::from_value(approval.binding.clone()).ok();
-        let origins = match record.in_run {
-            true => self.store.run(tenant, record.run).await?.map(|run| run.origins),
-            false => None,
-        };
+        let origins =
+            if record.in_run { self.store.run(tenant, record.run).await?.map(|run| run.origins) } else { None };
         let text = record.input.as_ref().map(strict::canonical).unwrap_or_default();
         Ok(Card {
             id: approval.id,

@@ -59,7 +59,8 @@ impl Engine {
             permissions: caller.permissions.clone(),
             roles: caller.roles.to_vec(),
         };
-        let confirms = matches!(caller.credential, Credential::BrowserSession(_)) && is_asker(&person, approval, record);
+        let confirms =
+            matches!(caller.credential, Credential::BrowserSession(_)) && is_asker(&person, approval, record);
         let as_whom = match self.standing_of(caller.tenant, &person, approval, record).await? {
             Ok(As::Asker) if !confirms => {
                 caller.require(&Permission::APPROVALS_DECIDE)?;
@@ -85,7 +86,7 @@ impl Engine {
         let separated = approval.separation || registry.tenant.settings.separation;
         let decides = person.permissions.contains(&Permission::APPROVALS_DECIDE);
         let confirms = person.permissions.contains(&Permission::CALLS_CONFIRM) && is_asker(person, approval, record);
-        if !decides && !(confirms && !separated) {
+        if !decides && (!confirms || separated) {
             let told = format!("deciding needs the permission `{}`", Permission::APPROVALS_DECIDE);
             return Ok(Err(Fault::new(FaultKind::Forbidden, told, "ask somebody with the role `approver`")));
         }

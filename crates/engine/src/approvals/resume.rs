@@ -223,10 +223,7 @@ impl Engine {
         if !caller.may(&toolgate_contracts::Permission::CALLS_CREATE) {
             return Ok(Err(denied("permission", "whoever asked may not call tools any more".to_owned())));
         }
-        let run = match record.in_run {
-            true => self.store.run(tenant, record.run).await?,
-            false => None,
-        };
+        let run = if record.in_run { self.store.run(tenant, record.run).await? } else { None };
         if run.as_ref().is_some_and(|run| run.state.is_final()) {
             return Ok(Err(denied("cancelled", "its run has ended".to_owned())));
         }
@@ -472,10 +469,7 @@ impl Engine {
             consent: Consent::Granted { grant: grant.id, digest: grant.binding_digest },
             token: caller.token.clone(),
             secrets: kept_secrets,
-            events_before: match record.in_run {
-                true => 0,
-                false => self.store.last_event(caller.tenant, record.run).await?,
-            },
+            events_before: if record.in_run { 0 } else { self.store.last_event(caller.tenant, record.run).await? },
             request: None,
             root_run: record.in_run.then_some(record.root_run),
             above: above.iter().map(|run| run.id).collect(),

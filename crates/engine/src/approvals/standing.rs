@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::definition::{Approvers, Risk};
 use toolgate_contracts::{
-    AgentId, Caller, Digest, Fault, FaultKind, FoldedName, GrantId, Page, Permission, RunId, Timestamp, ToolId, ToolRef,
-    json as strict,
+    AgentId, Caller, Digest, Fault, FaultKind, FoldedName, GrantId, Page, Permission, RunId, Timestamp, ToolId,
+    ToolRef, json as strict,
 };
 use toolgate_policy::constraint::Constraints;
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};

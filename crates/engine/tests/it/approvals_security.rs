@@ -83,7 +83,7 @@ async fn test_7_a_grant_runs_the_stored_bytes_and_no_others() {
         // Bytes that were changed behind our back do not run.
         let call = world.park(&ada, "writes", json!({"key": "changed", "n": 1})).await;
         world.approve_only(&ben, call).await;
-        let sql = r#"UPDATE calls SET input = $3 WHERE tenant_id = $1 AND id = $2"#;
+        let sql = "UPDATE calls SET input = $3 WHERE tenant_id = $1 AND id = $2";
         let changed = r#"{"key":"changed","n":2}"#;
         let mut change = Change::new(world.tenant);
         change.then(sql, [call.into(), changed.into()]);
@@ -153,18 +153,14 @@ async fn test_9_a_grant_is_of_no_use_to_another_principal_agent_run_or_tenant() 
 
         // Whatever of what it is bound to is another: it does not hold.
         let binding: Binding = serde_json::from_value(grant.binding.clone()).unwrap();
-        let changes: [(&str, fn(&mut Binding)); 5] = [
-            ("principal", |binding| binding.principal = toolgate_contracts::Principal::Local(7)),
-            ("run", |binding| {
-                binding.run = RunId::new(&toolgate_contracts::Clock::System, &toolgate_contracts::Rng::System)
-            }),
-            ("tenant", |binding| binding.tenant = TenantId::SYSTEM),
-            ("seq", |binding| binding.seq += 1),
-            ("log", |binding| binding.epoch = "another".to_owned()),
+        let others = [
+            ("principal", Binding { principal: toolgate_contracts::Principal::Local(7), ..binding.clone() }),
+            ("run", Binding { run: RunId::new(&world.clock, &world.rng), ..binding.clone() }),
+            ("tenant", Binding { tenant: TenantId::SYSTEM, ..binding.clone() }),
+            ("seq", Binding { seq: binding.seq + 1, ..binding.clone() }),
+            ("log", Binding { epoch: "another".to_owned(), ..binding.clone() }),
         ];
-        for (what, change_it) in changes {
-            let mut other = binding.clone();
-            change_it(&mut other);
+        for (what, other) in others {
             assert_ne!(other.digest(), binding.digest(), "{what}");
         }
         assert_eq!(world.afterwards(mine).await.0, Status::Completed);
