@@ -252,11 +252,12 @@ impl Question<'_> {
 }
 
 /// Whether a tool changes policies, tools, secrets or members.
-fn administers(tool: &ResolvedTool) -> bool {
+pub(crate) fn administers(tool: &ResolvedTool) -> bool {
     tool.definition.group.as_deref() == Some("admin")
 }
 
-/// Where a call goes, if one host is all it can be: that of the tool's address, or of the one address in its arguments.
+/// Where a call goes, if one host is all it can be: that of the tool's address, or of the one address in its
+/// arguments, however deep.
 pub(crate) fn destination(tool: &ResolvedTool, input: &Value) -> Option<url::Host> {
     let host = |text: &str| {
         let url = url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
@@ -265,9 +266,18 @@ pub(crate) fn destination(tool: &ResolvedTool, input: &Value) -> Option<url::Hos
     if let Runner::Http(http) = &tool.definition.runner {
         return host(&http.url);
     }
-    let mut hosts = input.as_object()?.values().filter_map(Value::as_str).filter_map(host);
-    let first = hosts.next()?;
-    hosts.all(|other| other == first).then_some(first)
+    let mut hosts = Vec::new();
+    let mut values = vec![input];
+    while let Some(value) = values.pop() {
+        match value {
+            Value::String(text) => hosts.extend(host(text)),
+            Value::Array(items) => values.extend(items),
+            Value::Object(members) => values.extend(members.values()),
+            _ => {}
+        }
+    }
+    let first = hosts.pop()?;
+    hosts.iter().all(|other| *other == first).then_some(first)
 }
 
 fn denied_by_policy(tool: &ResolvedTool, policy: Option<&str>, reason: Option<&str>) -> ToolError {

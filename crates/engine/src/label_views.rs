@@ -3,12 +3,13 @@
 //! Invariant: only a person in a browser forgets, and the log says who. What reads results of others joins their labels,
 //! as if it had called itself.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::Label;
-use toolgate_contracts::{AskCode, Caller, Fault, FaultKind, Id, Permission, TenantId, Timestamp, ToolId};
+use toolgate_contracts::event::Event;
+use toolgate_contracts::{AskCode, CallId, Caller, Fault, FaultKind, Id, Permission, TenantId, Timestamp, ToolId};
 use toolgate_policy::labels::{Labels, Origins, Rule};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
@@ -146,7 +147,7 @@ impl Engine {
             return Ok(());
         }
         let seen = self.seen_by(caller).await?;
-        if read.is_within(seen.labels) {
+        if read.is_within(seen.kept) {
             return Ok(());
         }
         let (now, context) = (self.clock.now(), context_of(caller));
@@ -160,6 +161,18 @@ impl Engine {
         change.join_context(&context, &joining, now);
         self.store.commit(change).await?;
         self.contexts.invalidate(&(caller.tenant, context));
+        Ok(())
+    }
+
+    /// The same for output that is read as it comes.
+    pub async fn join_streamed(&self, caller: &Caller, events: impl IntoIterator<Item = &Event>) -> Result<(), Fault> {
+        let parts = events.into_iter().filter(|event| event.part.is_some());
+        let calls: BTreeSet<CallId> = parts.filter_map(|event| event.call_id).collect();
+        for call in calls {
+            if let Some(record) = self.store.call(caller.tenant, call).await? {
+                self.join_read(caller, &record.labels, &record.tool_name).await?;
+            }
+        }
         Ok(())
     }
 

@@ -6,15 +6,17 @@
 
 use std::sync::Arc;
 
+use moka::ops::compute::Op;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{EgressClass, Sink};
 use toolgate_contracts::{CallRequest, Caller, Fault, Timestamp, ToolRef};
 use toolgate_policy::labels::{Authority, Labels, Origins, sources};
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
+use toolgate_store::Change;
 use toolgate_store::labels::LabelContext;
 use toolgate_store::runs::Run;
-use toolgate_store::{Change, Kind};
 
+use crate::asking::administers;
 use crate::engine::Engine;
 use crate::record::Prepared;
 
@@ -83,14 +85,15 @@ impl Engine {
         run: Option<&Run>,
         request: &CallRequest,
     ) -> Result<Seen, Fault> {
-        // Where several replicas write, what could carry something away is judged by what is known now.
-        let now = self.store.kind() == Kind::Postgres && is_a_way_out(registry, tool, &self.clock.now().day());
-        let context = if now { self.seen_just_now(caller).await? } else { self.seen_by(caller).await? };
+        // What could carry something away is judged by what is written: another call, or another replica, may have ended
+        // since somebody looked.
+        let out = is_a_way_out(registry, tool, &self.clock.now().day());
+        let context = if out { self.seen_just_now(caller).await? } else { self.seen_by(caller).await? };
         let mut seen = within_run(&context, run);
         let said = Labels::from(request.labels.as_slice());
         if !said.is_within(seen.labels) {
             seen.labels = seen.labels.join(said);
-            seen.origins.add("the caller's own word");
+            seen.origins.add("what the caller said");
         }
         Ok(seen)
     }
@@ -121,10 +124,24 @@ impl Engine {
         let expires_at = now.plus_seconds(CONTEXT_S);
         let joining = LabelContext { labels: joined.to_vec(), origins: written, expires_at };
         change.join_context(context, &joining, now);
-        self.contexts.insert(
-            (call.tenant, context.clone()),
-            Arc::new(Seen { labels: joined, origins, kept: joined, expires_at: Some(expires_at) }),
-        );
+        self.remember((call.tenant, context.clone()), joined, &origins);
+    }
+
+    /// Known here at once, whatever else ends in the same moment. It counts as kept only when it is read back: the commit
+    /// that writes it down may fail.
+    fn remember(&self, key: (toolgate_contracts::TenantId, String), joined: Labels, origins: &Origins) {
+        self.contexts.entry(key).and_compute_with(|known| {
+            let before = known.map(moka::Entry::into_value).unwrap_or_default();
+            if joined.is_within(before.labels) {
+                return Op::Nop;
+            }
+            Op::Put(Arc::new(Seen {
+                labels: before.labels.join(joined),
+                origins: before.origins.clone().join(origins),
+                kept: before.kept,
+                expires_at: before.expires_at,
+            }))
+        });
     }
 }
 
@@ -152,6 +169,7 @@ fn is_a_way_out(registry: &TenantRegistry, tool: &ToolRef, today: &str) -> bool 
         let definition = &tool.definition;
         definition.class() == EgressClass::Write
             || definition.effective_sink() == Sink::Open
+            || administers(&tool)
             || definition.labels.as_ref().is_some_and(|rules| rules.max_in.is_some())
     })
 }

@@ -95,10 +95,16 @@ impl Engine {
             None => None,
         };
         let record = record.filter(|record| sees(&sight, caller, record)).ok_or_else(unknown)?;
+        self.join_result(caller, &record).await?;
+        Ok(record)
+    }
+
+    /// Whoever reads a record with its result has seen what is in it.
+    pub(crate) async fn join_result(&self, caller: &Caller, record: &CallRecord) -> Result<(), Fault> {
         if record.output.is_some() || record.error.is_some() || !record.attachments.is_empty() {
             self.join_read(caller, &record.labels, &record.tool_name).await?;
         }
-        Ok(record)
+        Ok(())
     }
 
     pub async fn list_calls(

@@ -34,6 +34,10 @@ impl Engine {
         }
         ids.sort_unstable_by(|left, right| right.cmp(left));
         ids.truncate(limit as usize);
-        Ok(self.store.call_records(caller.tenant, &ids).await?)
+        let records = self.store.call_records(caller.tenant, &ids).await?;
+        for record in &records {
+            self.join_result(caller, record).await?;
+        }
+        Ok(records)
     }
 }

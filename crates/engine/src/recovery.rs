@@ -108,22 +108,17 @@ impl Engine {
                 () = tokio::time::sleep(TICK) => {}
             }
             round = round.wrapping_add(1);
-            let done = async {
-                self.stop_cancelled().await?;
-                self.expire_work().await?;
-                self.attend_approvals().await?;
-                self.attend_questions().await?;
-                if round.is_multiple_of(RECOVER_EVERY) {
-                    let lost = Box::pin(self.recover()).await?;
-                    self.probe_later(lost);
-                }
-                if round.is_multiple_of(CLEAR_EVERY) {
-                    self.clear_expired().await?;
-                }
-                Ok::<_, Fault>(())
-            };
-            if let Err(fault) = done.await {
-                tracing::warn!("background work: {}", fault.logged().unwrap_or(fault.told()));
+            // Each by itself: what cannot be done of one keeps nobody from the others.
+            noted("stopping calls", self.stop_cancelled().await);
+            noted("expiring work", self.expire_work().await);
+            noted("approvals", self.attend_approvals().await);
+            noted("questions", self.attend_questions().await);
+            if round.is_multiple_of(RECOVER_EVERY) {
+                let lost = Box::pin(self.recover()).await.map(|lost| self.probe_later(lost));
+                noted("ending what others left", lost);
+            }
+            if round.is_multiple_of(CLEAR_EVERY) {
+                noted("clearing away", self.clear_expired().await);
             }
         }
         let name = format!("replica:{}", self.replica);
@@ -295,5 +290,11 @@ impl Engine {
         self.store.forget_contexts(now).await?;
         self.store.forget_tokens(now).await?;
         Ok(())
+    }
+}
+
+fn noted(what: &str, done: Result<(), Fault>) {
+    if let Err(fault) = done {
+        tracing::warn!("background work, {what}: {}", fault.logged().unwrap_or(fault.told()));
     }
 }

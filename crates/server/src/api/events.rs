@@ -64,6 +64,7 @@ pub async fn of_run(
     may_read(&app, &caller, run).await?;
     if !wants_stream(headers) {
         let items = app.engine.events(caller.tenant, run, query.after.unwrap_or(0)).await?;
+        app.engine.join_streamed(&caller, &items).await?;
         let next_after = items.iter().filter_map(|event| event.seq).max();
         return Ok(Json(EventPage { items, next_after }).into_response());
     }
@@ -104,21 +105,18 @@ enum Followed {
 }
 
 impl Followed {
-    /// The next page as it is sent; each event's id says where the stream goes on.
-    async fn next(&mut self, caller: &Caller) -> Result<Vec<Sent>, Fault> {
+    /// The next page; each event's id says where the stream goes on. Dropped before it is ready, it has given nothing.
+    async fn next(&mut self, caller: &Caller) -> Result<Vec<(Option<String>, Event)>, Fault> {
         match self {
             Self::Run(run, follower) => {
                 let page = follower.next().await?;
-                let sent = page.iter().map(|event| {
-                    let id = event.seq.map(|seq| format!("{run}:{seq}"));
-                    sent(event, id)
-                });
-                Ok(sent.collect())
+                let id = |event: &Event| event.seq.map(|seq| format!("{run}:{seq}"));
+                Ok(page.into_iter().map(|event| (id(&event), event)).collect())
             }
             Self::Tenant(follower) => {
                 let page = follower.next().await?;
                 let id = |at: &Position| Some(format!("{}:{}", caller.tenant, at.text()));
-                Ok(page.iter().map(|(at, event)| sent(event, id(at))).collect())
+                Ok(page.into_iter().map(|(at, event)| (id(&at), event)).collect())
             }
         }
     }
@@ -170,17 +168,22 @@ impl Streaming {
             if self.app.draining.load(std::sync::atomic::Ordering::Relaxed) {
                 return None;
             }
-            tokio::select! {
-                page = self.followed.next(&self.caller) => match page {
-                    Ok(page) => self.waiting.extend(page),
-                    Err(fault) => {
-                        tracing::debug!("a stream ends: {}", fault.logged().unwrap_or(fault.told()));
-                        return None;
-                    }
-                },
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+            let page = tokio::select! {
+                page = self.followed.next(&self.caller) => page,
+                () = tokio::time::sleep(LOOK_EVERY) => continue,
+            };
+            if let Err(fault) = self.take(page).await {
+                tracing::debug!("a stream ends: {}", fault.logged().unwrap_or(fault.told()));
+                return None;
             }
         }
+    }
+
+    async fn take(&mut self, page: Result<Vec<(Option<String>, Event)>, Fault>) -> Result<(), Fault> {
+        let page = page?;
+        self.app.engine.join_streamed(&self.caller, page.iter().map(|(_, event)| event)).await?;
+        self.waiting.extend(page.into_iter().map(|(id, event)| sent(&event, id)));
+        Ok(())
     }
 
     async fn still_may_read(&self) -> Option<Caller> {
