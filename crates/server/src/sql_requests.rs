@@ -12,7 +12,7 @@ use toolgate_contracts::approval::Vote;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::{
     AgentId, Amount, CallId, CallRequest, Caller, ErrorCode, Fault, FaultKind, Mode, Principal, RunId, Source, Status,
-    StepId, ToolError, ToolId,
+    StepId, ToolError, ToolId, json as strict,
 };
 use toolgate_engine::approvals::Choice;
 use toolgate_engine::control::Report;
@@ -76,16 +76,17 @@ fn told(fault: &Fault) -> String {
 /// The call, where the request made one.
 async fn answer(app: &App, request: &SqlRequest) -> Result<Option<CallId>, Fault> {
     let caller = caller_of(app, request).await?;
-    let args = &request.args;
+    // What PostgreSQL takes for JSON is more than a call may hold: numbers beyond all bounds among it.
+    let args = &strict::read(request.args.as_bytes(), strict::CALL_BYTES_MAX)?;
     match request.kind {
-        RequestKind::Invoke => invoke(app, &caller, request).await.map(Some),
+        RequestKind::Invoke => invoke(app, &caller, request, args).await.map(Some),
         RequestKind::Complete => {
-            let call = named(app, request).await?;
+            let call = named(app, request, args).await?;
             app.engine.complete_recorded(&caller, &call, report_of(args)?).await?;
             Ok(None)
         }
         RequestKind::Approve | RequestKind::Reject => {
-            let call = named(app, request).await?;
+            let call = named(app, request, args).await?;
             let decision = if request.kind == RequestKind::Approve { Vote::Approve } else { Vote::Reject };
             let reason = args["reason"].as_str().map(str::to_owned);
             let choice = Choice { decision, reason, input: None, input_digest: None, standing: None };
@@ -118,8 +119,7 @@ async fn caller_of(app: &App, request: &SqlRequest) -> Result<Caller, Fault> {
     })
 }
 
-async fn invoke(app: &App, caller: &Caller, request: &SqlRequest) -> Result<CallId, Fault> {
-    let args = &request.args;
+async fn invoke(app: &App, caller: &Caller, request: &SqlRequest, args: &Value) -> Result<CallId, Fault> {
     let tool: Option<ToolId> = id_of(args, "tool_id");
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
@@ -145,9 +145,9 @@ fn id_of<T: std::str::FromStr>(args: &Value, member: &str) -> Option<T> {
 }
 
 /// By the id that the function returned, or by the call's own.
-async fn named(app: &App, request: &SqlRequest) -> Result<String, Fault> {
+async fn named(app: &App, request: &SqlRequest, args: &Value) -> Result<String, Fault> {
     let id: uuid::Uuid =
-        id_of(&request.args, "invocation_id").ok_or_else(|| Fault::invalid("no invocation is named", "name one"))?;
+        id_of(args, "invocation_id").ok_or_else(|| Fault::invalid("no invocation is named", "name one"))?;
     let known = app.store.call_of_sql_request(request.tenant, id).await?;
     Ok(known.map_or_else(|| id.to_string(), |call| call.to_string()))
 }

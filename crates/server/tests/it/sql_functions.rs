@@ -194,6 +194,14 @@ async fn a_mapped_role_invokes_completes_approves_and_rejects_by_sql() {
     let failed = until(&asking, unknown, "failed").await;
     assert!(failed["error"].as_str().unwrap().starts_with("POLICY_DENIED: "), "{failed:#}");
 
+    // What PostgreSQL takes and nobody could call with is refused, and holds up nobody behind it.
+    for odd in ["1e400", "9007199254740993", "{\"$serde_json::private::Number\": \"1\"}"] {
+        let sql = format!("SELECT agents.fn_invoke_tool($1, $2, $3, '{{\"id\": {odd}}}'::jsonb)");
+        let id: Uuid = asking.query_one(&sql, &[&run, &reading, &agent]).await.unwrap().get(0);
+        let failed = until(&asking, id, "failed").await;
+        assert!(failed["error"].as_str().unwrap().starts_with("VALIDATION_ERROR: "), "{failed:#}");
+    }
+
     // REST shows the same calls.
     let rest = world.get(&worker, "/api/v1/compat/tool_invocations?status=rejected").await.ok();
     assert_eq!(rest["items"].as_array().unwrap().len(), 1);
