@@ -39,6 +39,8 @@ pub struct CallDetails {
     pub mode: String,
     pub approval_status: String,
     pub approval_required: bool,
+    #[schema(value_type = Option<String>)]
+    pub approval_id: Option<toolgate_contracts::ApprovalId>,
     pub approval_decided_by: Option<String>,
     pub approval_reason: Option<String>,
     /// What each step said and why.
@@ -209,6 +211,7 @@ impl Engine {
             mode: record.mode.to_string(),
             approval_status: record.approval_status.to_string(),
             approval_required: record.approval_required,
+            approval_id: record.approval,
             approval_decided_by: record.approval_decided_by.clone(),
             approval_reason: record.approval_reason.clone(),
             decision: record.decision.clone(),

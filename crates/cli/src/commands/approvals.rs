@@ -15,7 +15,7 @@ use crate::args::{Approvals, ApprovalsCommand, Approve, GrantCommand, ListApprov
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean, clean_line, items_of, note, print, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean, clean_line, items_of, print, text_of, time_of};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -291,7 +291,6 @@ pub async fn grant(command: GrantCommand, client: &Client, output: &Output) -> D
                 "reason": reason,
             });
             let grant = client.post(&["grants"], body).await?;
-            note(&format!("{agent} may call {tool} so until {}.", time_of(&grant, "expires_at")));
             // The id alone, for a script to go on with.
             output.show(&grant, |grant, _| text_of(grant, "id"))
         }
