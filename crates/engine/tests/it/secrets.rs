@@ -244,7 +244,8 @@ async fn test_34_what_is_cut_leaves_no_beginning_of_a_value() {
             let text = serde_json::to_string(&envelope.output).unwrap();
             assert!(!text.contains("s3c"), "pad {pad}: {text}");
         }
-        assert!(!world.kept().await.contains("s3c"));
+        // Ids are letters, too: three of them may be anything.
+        assert!(!world.kept().await.contains(&VALUE[..6]));
     })
     .await;
 }
