@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::page::PAGE_ITEMS_MAX;
 use toolgate_contracts::{
-    CallId, Fault, InputRequestId, Page, Permission, Permissions, Principal, Role, Slug, Timestamp,
+    CallId, Fault, InputRequestId, Page, Permission, Permissions, Principal, Role, Slug, TenantId, Timestamp,
 };
 use toolgate_store::cursor::ListOf;
 use toolgate_store::input_requests::Question;
@@ -23,16 +23,35 @@ use crate::extract::{Body, By, Changed, Query};
 use crate::identity::{Erased, NewUser, UserEdit};
 use crate::problem::Problem;
 
+/// A tenant, without its limits and settings: those name tools and hosts, and are shown where they are asked for.
+#[derive(Serialize, ToSchema)]
+pub struct TenantView {
+    id: TenantId,
+    slug: Slug,
+    name: String,
+    currency: String,
+    open_write: bool,
+    created_at: Timestamp,
+}
+
+impl From<Tenant> for TenantView {
+    fn from(tenant: Tenant) -> Self {
+        let Tenant { id, slug, name, currency, open_write, created_at, .. } = tenant;
+        Self { id, slug, name, currency, open_write, created_at }
+    }
+}
+
 /// All tenants for the operator, one's own for everyone else.
-#[utoipa::path(get, path = "/api/v1/tenants", tag = "tenants", params(PageQuery), responses((status = 200, body = Page<Tenant>)))]
+#[utoipa::path(get, path = "/api/v1/tenants", tag = "tenants", params(PageQuery), responses((status = 200, body = Page<TenantView>)))]
 pub async fn list_tenants(
     State(app): State<App>,
     By(caller): By,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<Tenant>>, Problem> {
+) -> Result<Json<Page<TenantView>>, Problem> {
     let snapshot = app.registry.snapshot();
     let seen = |tenant: &Tenant| caller.is_operator() || tenant.id == caller.tenant;
-    let tenants = snapshot.tenants().map(|registry| registry.tenant.clone()).filter(seen).collect();
+    let tenants = snapshot.tenants().map(|registry| registry.tenant.clone()).filter(seen);
+    let tenants: Vec<TenantView> = tenants.map(TenantView::from).collect();
     let list = ListOf { tenant: caller.tenant, list: "tenants", filter: "" };
     Ok(Json(page_of(tenants, |tenant| tenant.slug.to_string(), &list, query.cursor.as_deref(), query.limit)?))
 }
@@ -46,16 +65,16 @@ pub struct TenantRequest {
 }
 
 /// Creates a tenant.
-#[utoipa::path(post, path = "/api/v1/tenants", tag = "tenants", request_body = TenantRequest, responses((status = 200, body = Tenant), (status = 409)))]
+#[utoipa::path(post, path = "/api/v1/tenants", tag = "tenants", request_body = TenantRequest, responses((status = 200, body = TenantView), (status = 409)))]
 pub async fn create_tenant(
     State(app): State<App>,
     By(caller): By,
     Body(request): Body<TenantRequest>,
-) -> Result<Changed<Tenant>, Problem> {
+) -> Result<Changed<TenantView>, Problem> {
     let TenantRequest { slug, name, currency } = request;
     let name = name.unwrap_or_else(|| slug.to_string());
     let (tenant, revision) = app.create_tenant(&caller, slug, &name, currency.as_deref().unwrap_or("USD")).await?;
-    Ok(Changed(tenant, revision))
+    Ok(Changed(tenant.into(), revision))
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -66,19 +85,19 @@ pub struct TenantEdit {
 }
 
 /// Changes a setting of one's own tenant.
-#[utoipa::path(patch, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(("tenant" = String, Path)), request_body = TenantEdit, responses((status = 200, body = Tenant)))]
+#[utoipa::path(patch, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(("tenant" = String, Path)), request_body = TenantEdit, responses((status = 200, body = TenantView)))]
 pub async fn edit_tenant(
     State(app): State<App>,
     By(caller): By,
     Path(slug): Path<String>,
     Body(edit): Body<TenantEdit>,
-) -> Result<Changed<Tenant>, Problem> {
+) -> Result<Changed<TenantView>, Problem> {
     if slug != caller.tenant_slug.as_str() {
         return Err(Fault::not_found("tenant", slug).into());
     }
     let revision = app.set_open_write(&caller, edit.open_write).await?;
     let snapshot = app.registry.snapshot();
-    Ok(Changed(snapshot.tenant(caller.tenant)?.tenant.clone(), revision))
+    Ok(Changed(snapshot.tenant(caller.tenant)?.tenant.clone().into(), revision))
 }
 
 /// Workspaces in the order of names.
