@@ -163,6 +163,16 @@ impl Scene {
         objects
     }
 
+    /// One of each that is listed and not shown alone.
+    pub async fn furnish(&self) {
+        for name in ["assigned", "grant", "opening", "acceptance", "context", "key"] {
+            self.object(&Route::new("GET", ""), name).await;
+        }
+        let agent = self.object(&Route::new("GET", ""), "agent").await;
+        let stop = json!({"scope": "agent", "name": agent, "on": true, "reason": "stop"});
+        self.make("PUT", "/api/v1/kill-switches", stop).await;
+    }
+
     /// Names for a path, of things that need not be there.
     #[expect(clippy::unused_self, reason = "read beside `objects`")]
     pub fn named_alike(&self, route: &Route) -> BTreeMap<String, String> {
@@ -199,7 +209,7 @@ impl Scene {
             "approval" => self.waiting("execute").await,
             "lease" => {
                 self.approved("execute").await;
-                let body = json!({"tools": ["probe.work"], "wait": 0});
+                let body = json!({"tools": ["probe.work"], "wait": 60});
                 text(&self.world.send(&self.service, "POST", "/api/v1/work/lease", body).await.ok(), "lease_id")
             }
             "run" => text(&self.make("POST", "/api/v1/runs", json!({"title": "Probe"})).await, "id"),
