@@ -231,6 +231,9 @@ impl Fault {
         let name: String = name.to_string().chars().take(120).flat_map(char::escape_debug).collect();
         let remedy = match what {
             "call" => "list what there is with `toolgate calls list`".to_owned(),
+            "approval" => "list what there is with `toolgate approvals`".to_owned(),
+            "policy revision" => "list what there is with `toolgate policy list`".to_owned(),
+            "acceptance" => "list what there is with `toolgate label acceptances`".to_owned(),
             "question" => "list what there is with `toolgate input list`".to_owned(),
             "kill switch" => "list what there is with `toolgate killswitch list`".to_owned(),
             "step" => "see the run's steps with `toolgate run show RUN`".to_owned(),

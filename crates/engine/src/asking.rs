@@ -174,6 +174,26 @@ impl Question<'_> {
         Ok(())
     }
 
+    /// What the policies say of a call whose arguments are not known yet; where they read them, that they do.
+    pub(crate) fn foresee_policies(
+        &self,
+        tool: &ResolvedTool,
+        decision: &mut Decision,
+    ) -> Result<Vec<String>, ToolError> {
+        let Some(policies) = self.registry.deciding.policies() else { return Ok(Vec::new()) };
+        let policies = policies.map_err(policy_error)?;
+        let view =
+            View { registry: self.registry, caller: self.caller, agent: self.agent, run: self.run, today: self.today };
+        let (who, version) = (view.who(), tool.version.version.to_string());
+        let needs = policies.needs(&who.subject(), &facts(tool, &version));
+        if !needs.args.is_empty() {
+            return Ok(vec![format!("policies read {}: they may ask or deny", needs.args.join(", "))]);
+        }
+        let mut asks = Asks::default();
+        self.judge_policies(tool, &Value::Object(serde_json::Map::new()), &mut asks, decision)?;
+        Ok(asks.reasons.into_iter().map(|reason| reason.text).collect())
+    }
+
     /// What the tenant's policies say; the default set says nothing.
     fn judge_policies(
         &self,

@@ -424,10 +424,10 @@ impl Engine {
     /// Where the next event of a call goes. Of a lone call's run its status arrow lets one writer through, so nobody
     /// else counts.
     pub(crate) async fn next_place(&self, tenant: TenantId, record: &CallRecord) -> Result<Place, Error> {
-        Ok(match record.in_run {
-            true => Place::Counted,
-            false => Place::At(self.store.last_event(tenant, record.run).await? + 1),
-        })
+        if record.in_run {
+            return Ok(Place::Counted);
+        }
+        Ok(Place::At(self.store.last_event(tenant, record.run).await? + 1))
     }
 
     /// With which the log commits to the call's payloads. Erased with them: then nobody is to open the commitment, and
@@ -472,6 +472,7 @@ impl Engine {
                 definition: record.definition_digest,
                 error: error_text.map(|text| commitment(&salt, "error", text)),
                 error_code: ended.error.as_ref().map(|error| error.code),
+                grant: record.grant,
                 input: commitment(&salt, "input", &input),
                 mode: record.mode,
                 output: ended.output_text.as_ref().map(|text| commitment(&salt, "output", text)),

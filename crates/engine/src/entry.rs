@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use toolgate_contracts::{
-    AgentId, CallId, Digest, ErrorCode, LeafId, Mode, ResolvedSecret, RunId, Source, Status, TenantId, Timestamp, json,
+    AgentId, CallId, Digest, ErrorCode, GrantId, LeafId, Mode, ResolvedSecret, RunId, Source, Status, TenantId, Timestamp, json,
 };
 use toolgate_ledger::Salt;
 
@@ -35,6 +35,9 @@ pub struct Details<'a> {
     pub error: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<ErrorCode>,
+    /// By which grant it ran, if somebody had to be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
     pub input: Digest,
     pub mode: Mode,
     #[serde(skip_serializing_if = "Option::is_none")]

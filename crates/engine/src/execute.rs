@@ -70,6 +70,14 @@ impl Engine {
         if prepared.call.mode == Mode::DryRun {
             return Box::pin(self.plan(prepared)).await;
         }
+        // Nobody else's process is offered a call that lacks a secret.
+        if matches!(prepared.call.tool.definition.runner, toolgate_contracts::Runner::External(_))
+            && matches!(prepared.consent, Consent::NotAsked)
+            && let Some(error) = self.wanting_of(&prepared).await?
+        {
+            prepared.decision.refused_at = Some(crate::admit::Step::Run);
+            return self.finish_once(&prepared, Status::Failed, Ended::refused(error)).await;
+        }
         let mut written = Written::Nothing;
         let mut listed = Listed::none(self);
         if prepared.needs_row_first() {

@@ -115,7 +115,7 @@ impl Engine {
         caller.require(&Permission::LABELS_RESET)?;
         if !matches!(caller.credential, Credential::BrowserSession(_)) || caller.agent.is_some() {
             let told = "labels are reset only by a person at a browser";
-            let remedy = "sign in with a link of `toolgate user link`, and reset them there";
+            let remedy = "sign in with a link of `toolgate user sign-in-link NAME`, and reset them there";
             return Err(Fault::new(FaultKind::Forbidden, told, remedy));
         }
         let now = self.clock.now();

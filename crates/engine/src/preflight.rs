@@ -55,7 +55,7 @@ impl Engine {
             labels: self.seen_by(caller).await?.labels,
             examining: false,
         };
-        let Ok((tool, decision, standing)) = question.standing() else { return Ok(unknown()) };
+        let Ok((tool, mut decision, standing)) = question.standing() else { return Ok(unknown()) };
         let mut found = Preflight {
             tool: tool.name.to_string(),
             version: Some(tool.version.version.to_string()),
@@ -70,9 +70,20 @@ impl Engine {
             found.state = Readiness::NeedsPerson;
             found.reasons.push(format!("calling needs the permission `{}`", Permission::CALLS_CREATE));
         }
-        if let Some(asking) = decision.asking {
+        if let Some(asking) = decision.asking.take() {
             found.state = Readiness::NeedsPerson;
             found.reasons.extend(asking.reasons.into_iter().map(|reason| reason.text));
+        }
+        match question.foresee_policies(&tool, &mut decision) {
+            Ok(reasons) if reasons.is_empty() => {}
+            Ok(reasons) => {
+                found.state = Readiness::NeedsPerson;
+                found.reasons.extend(reasons);
+            }
+            Err(error) => {
+                found.state = Readiness::NeedsPerson;
+                found.reasons.push(error.message);
+            }
         }
         let wanting = self.secrets_wanting(caller, &tool).await?;
         if !wanting.is_empty() {

@@ -43,6 +43,9 @@ pub struct CallDetails {
     pub approval_id: Option<toolgate_contracts::ApprovalId>,
     pub approval_decided_by: Option<String>,
     pub approval_reason: Option<String>,
+    /// By which grant it ran: of this call, or a standing one.
+    #[schema(value_type = Option<String>)]
+    pub grant_id: Option<toolgate_contracts::GrantId>,
     /// What each step said and why.
     #[schema(value_type = Object)]
     pub decision: Value,
@@ -214,6 +217,7 @@ impl Engine {
             approval_id: record.approval,
             approval_decided_by: record.approval_decided_by.clone(),
             approval_reason: record.approval_reason.clone(),
+            grant_id: record.grant,
             decision: record.decision.clone(),
             cost_estimate: record.cost_estimate,
             reported_cost: record.reported_cost,

@@ -273,6 +273,10 @@ impl Prepared {
                 definition: call.tool.definition_digest,
                 error: None,
                 error_code: None,
+                grant: match self.consent {
+                    Consent::Granted { grant, .. } | Consent::Standing { grant, .. } => Some(grant),
+                    Consent::NotAsked | Consent::Bypassed => None,
+                },
                 input: commitment(&self.salt, "input", &self.input),
                 mode: call.mode,
                 output: None,
@@ -400,6 +404,9 @@ impl Engine {
                 for hold in &prepared.holds {
                     change.settle(&hold.held, cost);
                 }
+                if matches!(call.tool.definition.runner, Runner::External(_)) {
+                    change.forget_work(call.id);
+                }
             }
         }
         events.push(prepared.ended(status, &ended, now));
@@ -408,7 +415,9 @@ impl Engine {
         for (blob, _) in &ended.attachments {
             change.insert_blob(blob);
         }
-        if prepared.decision.refused_at.is_none() && call.mode != Mode::DryRun {
+        // What never ran has told nobody anything.
+        let ran = ended.attempts > 0 || ended.cached;
+        if prepared.decision.refused_at.is_none() && call.mode != Mode::DryRun && ran {
             self.join_seen(&mut change, prepared, now);
         }
         let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), now);

@@ -74,7 +74,7 @@ impl Engine {
         tokio::spawn(async move {
             // A replica that was only silent may still be at it: its tools' time runs out first.
             tokio::time::sleep(lost.iter().map(|(_, _, wait)| *wait).max().unwrap_or_default()).await;
-            engine.probe_all(lost).await;
+            Box::pin(engine.probe_all(lost)).await;
         });
     }
 
@@ -200,7 +200,7 @@ impl Engine {
 
     async fn probe_all(&self, lost: Vec<(TenantId, CallRecord, Duration)>) {
         for (tenant, record, _) in lost {
-            if let Err(fault) = self.probe(tenant, &record).await {
+            if let Err(fault) = Box::pin(self.probe(tenant, &record)).await {
                 tracing::warn!(call = %record.id, "cannot probe what happened: {}", fault.told());
             }
         }

@@ -84,7 +84,8 @@ impl Engine {
         joined.extend(seen.labels.iter());
         joined.sort_unstable();
         joined.dedup();
-        let of_parent = parent.as_ref().and_then(|parent| serde_json::from_value::<Origins>(parent.origins.clone()).ok());
+        let of_parent =
+            parent.as_ref().and_then(|parent| serde_json::from_value::<Origins>(parent.origins.clone()).ok());
         let origins = seen.origins.clone().join(&of_parent.unwrap_or_default());
         let run = Run {
             id,

@@ -22,6 +22,7 @@ use toolgate_vault::{Reach, Redactor, Secret, Vault};
 
 use crate::call::Call;
 use crate::engine::Engine;
+use crate::record::Prepared;
 use crate::shared::SecretUsed;
 
 /// The values of one call, open. They go when the last who holds them does.
@@ -199,6 +200,16 @@ impl Engine {
     pub(crate) async fn secrets_wanting(&self, caller: &Caller, tool: &ResolvedTool) -> Result<Vec<String>, Fault> {
         let wanting = self.wanting(caller.tenant, caller.principal, self.workspace_of_agent(caller), tool).await?;
         Ok(wanting.into_iter().map(|error| error.message).collect())
+    }
+
+    /// The first secret that this call lacks.
+    pub(crate) async fn wanting_of(&self, prepared: &Prepared) -> Result<Option<ToolError>, Fault> {
+        let call = &prepared.call;
+        if call.mode != Mode::Execute {
+            return Ok(None);
+        }
+        let wanting = self.wanting(call.tenant, call.principal, prepared.workspace, &call.tool).await?;
+        Ok(wanting.into_iter().next())
     }
 
     /// Required secrets that are missing, or whose owner does not give them to this tool.

@@ -87,6 +87,11 @@ impl Change {
         )
     }
 
+    /// The call has ended here: whoever looks for it finds nothing any more.
+    pub fn forget_work(&mut self, call: CallId) -> &mut Self {
+        self.then("DELETE FROM work WHERE tenant_id = $1 AND call_id = $2", [call.into()])
+    }
+
     /// Gives up a call whose time ran out; one that was kept alive meanwhile is refused with `kept`.
     pub fn expire_work(&mut self, call: CallId, now: Timestamp, kept: Fault) -> &mut Self {
         self.expecting(

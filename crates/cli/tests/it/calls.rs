@@ -106,7 +106,7 @@ fn exit_statuses_are_those_of_the_contract() {
             (&["call", "write_file", "path=a", "text=b", "--dry-run"], 0),
             (&["call", "echo"], 1),
             (&["call", "echo", "txt=hello"], 1),
-            (&["call", "write_file", "path=a", "text=b"], 1),
+            (&["call", "write_file", "path=a", "text=b"], 3),
             (&["call", "nothing", "text=hello"], 1),
             (&["call", "echo", "text"], 2),
             (&["call", "echo", "--input", "{"], 2),

@@ -270,8 +270,9 @@ impl Engine {
             ..CallFilter::default()
         };
         let sight = Sight::OwnAndManaged { viewer: record.principal, agents: record.agent.into_iter().collect() };
-        let page = self.store.calls(caller.tenant, &sight, &filter, None, 1).await?;
-        let Some(before) = page.items.first() else { return Ok(None) };
+        // Its own id is a moment older than itself.
+        let page = self.store.calls(caller.tenant, &sight, &filter, None, 2).await?;
+        let Some(before) = page.items.iter().find(|before| before.id != record.id) else { return Ok(None) };
         let found = self.store.call(caller.tenant, before.id).await?;
         Ok(found.map(|before| Earlier {
             call_id: before.id,

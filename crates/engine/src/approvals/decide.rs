@@ -297,9 +297,14 @@ impl Engine {
         let voter = caller.principal.to_string();
         let vote = CastVote { voter, vote: Vote::Approve, reason: reason.map(str::to_owned), at: now };
         let mut votes = self.store.votes(tenant, approval.id, approval.round).await?;
-        votes.push(vote.clone());
+        // Who voted before and may decide again counts once more, without another vote.
+        let voted = votes.iter().any(|cast| cast.voter == vote.voter);
+        if !voted {
+            votes.push(vote.clone());
+        }
         if let Some(by) = self.counted(tenant, approval, record, &votes).await? {
-            return self.approve(tenant, approval, record, by, Some(&vote)).await;
+            let vote = (!voted).then_some(vote);
+            return self.approve(tenant, approval, record, by, vote.as_ref()).await;
         }
         let mut change = Change::new(tenant);
         change.cast_vote(approval.id, approval.round, approval.input_digest, &vote);

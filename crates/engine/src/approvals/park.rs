@@ -63,13 +63,7 @@ impl Engine {
         let prepared = self.prepare(asked, tool, input, decision, seq).await?;
         let (tenant, id) = (prepared.call.tenant, prepared.call.id);
         // Nobody is asked about a call that could not run.
-        if prepared.call.mode == Mode::Execute
-            && let Some(error) = self
-                .wanting(tenant, prepared.call.principal, prepared.workspace, &prepared.call.tool)
-                .await?
-                .into_iter()
-                .next()
-        {
+        if let Some(error) = self.wanting_of(&prepared).await? {
             return self.refuse_prepared(prepared, error).await;
         }
         let approval = self.approval_for(&prepared, &asking, &asker)?;

@@ -223,6 +223,13 @@ impl Engine {
         if !caller.may(&toolgate_contracts::Permission::CALLS_CREATE) {
             return Ok(Err(denied("permission", "whoever asked may not call tools any more".to_owned())));
         }
+        // Without its agent it would be another's call, with other tools and no profile.
+        if record
+            .agent
+            .is_some_and(|id| self.registry.snapshot().tenant(tenant).is_ok_and(|of| !of.agents.contains_key(&id)))
+        {
+            return Ok(Err(denied("permission", "the agent that asked was deleted".to_owned())));
+        }
         let run = if record.in_run { self.store.run(tenant, record.run).await? } else { None };
         if run.as_ref().is_some_and(|run| run.state.is_final()) {
             return Ok(Err(denied("cancelled", "its run has ended".to_owned())));

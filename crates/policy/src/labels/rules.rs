@@ -236,7 +236,7 @@ pub fn refuse_excess(labels: Labels, definition: &Definition, token: Option<Labe
             let message = format!("the call carries data that is {excess}, which {who} does not take (`{member}`)");
             return Err(ToolError::because(ErrorCode::PolicyDenied, "label", message)
                 .with("labels", serde_json::to_value(excess).unwrap_or_default())
-                .with("remedy", "call it in a run that has not read such data"));
+                .with("remedy", "use a caller, or a token, that takes such data; labels are forgotten twelve hours after they were joined"));
         }
     }
     Ok(())

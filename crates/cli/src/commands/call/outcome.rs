@@ -125,7 +125,10 @@ pub fn hint(envelope: &Value) -> String {
         },
         ("TIMEOUT", _) => format!("its time limit is in `toolgate tool show {name}`"),
         ("POLICY_DENIED", "cancelled") => String::new(),
-        _ => format!("see more with `toolgate calls show {id}`"),
+        _ => match error["details"]["remedy"].as_str() {
+            Some(remedy) => remedy.to_owned(),
+            None => format!("see more with `toolgate calls show {id}`"),
+        },
     }
 }
 
