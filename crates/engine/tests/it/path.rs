@@ -357,7 +357,10 @@ async fn the_same_request_id_is_the_same_call() {
         let next_door = world.send(&world.owner_next_door(), note("d", "r1")).await.unwrap();
         assert_ne!(next_door.id, first.id);
         // A refusal is an answer too.
-        let denied = request("asking", json!({}), |call| call.request_id = Some("r2".to_owned()));
+        let denied = request("asking", json!({}), |call| {
+            call.request_id = Some("r2".to_owned());
+            call.wait = Some(0);
+        });
         let refused = world.send(&owner, denied.clone()).await.unwrap();
         assert_eq!(world.send(&owner, denied).await.unwrap().id, refused.id);
         // For a day.
@@ -530,7 +533,7 @@ async fn a_list_shows_what_a_call_would_not_refuse() {
                         .submit(
                             &caller,
                             Source::Api,
-                            CallRequest::new(name, json!({"n": 1, "value": {"n": 1, "rows": []}})),
+                            request(&name, json!({"n": 1, "value": {"n": 1, "rows": []}}), |call| call.wait = Some(0)),
                         )
                         .await
                 }

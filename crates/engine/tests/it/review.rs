@@ -179,6 +179,27 @@ async fn what_a_key_asked_for_is_not_confirmed_at_a_browser() {
     .await;
 }
 
+/// Security test 13: what an agent that is gone asked for does not become its owner's call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_deleted_agent_asked_for_does_not_run() {
+    every_world(async |world| {
+        let (ada, ben) = (world.person("ada", &[Role::Admin]).await, world.person("ben", &[Role::Approver]).await);
+        world.agent("robot", json!({})).await;
+        // By somebody's own key, in the agent's name: the key outlives the agent.
+        let asked = request("writes", json!({"key": "orphan"}), |call| {
+            call.agent_id = Some("robot".to_owned());
+            call.wait = Some(0);
+        });
+        let call = world.send(&ada, asked).await.unwrap();
+        assert_eq!(call.status, Status::Pending);
+        world.registry.delete_agent(&world.owner(), "robot").await.unwrap();
+        let _ = world.approve(&ben, call.id).await;
+        let record = world.ended(call.id).await;
+        assert_eq!((record.status, world.runner.runs("orphan")), (Status::Rejected, 0));
+    })
+    .await;
+}
+
 /// One row that cannot be read stops nobody else's deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_bad_row_holds_nobody_up() {
