@@ -30,6 +30,7 @@ pub async fn replace(
     By(caller): By,
     Body(settings): Body<TenantSettings>,
 ) -> Result<Changed<TenantSettings>, Problem> {
+    caller.require(&Permission::POLICIES_EDIT)?;
     for (place, host) in settings.hosts.iter().flatten().enumerate() {
         HostList::parse(&[host]).map_err(|fault| fault.at(format!("/hosts/{place}")))?;
     }

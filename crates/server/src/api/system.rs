@@ -159,6 +159,7 @@ pub async fn retention(
     By(caller): By,
     Body(request): Body<RetentionRequest>,
 ) -> Result<Json<Value>, Problem> {
+    caller.require(&Permission::DATA_RETENTION)?;
     let RetentionRequest { older_than_days, apply } = request;
     if !(1..=RETENTION_DAYS_MAX).contains(&older_than_days) {
         return Err(Fault::invalid(

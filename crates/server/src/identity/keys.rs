@@ -27,6 +27,10 @@ impl App {
     pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<(ApiKey, String), Fault> {
         let NewKey { name, owner, agent, scopes, days } = new;
         check_name(&name)?;
+        // Before anybody is looked up: who is there is not told to whoever makes no keys.
+        if !caller.may(&Permission::KEYS_OWN) {
+            caller.require(&Permission::KEYS_ALL)?;
+        }
         let own = caller.user().map(|user| user.to_string());
         let owner_name = owner.clone().or(own).unwrap_or_else(|| crate::app::FIRST_USER.to_owned());
         let owner = self

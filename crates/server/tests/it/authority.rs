@@ -30,7 +30,7 @@ const HEAD: &str = "\
 # the data folder; the others are keys with all rights of a role.
 #
 # allow    done
-# 409      not done, because of what is there and not because of rights
+# 409      not done, because of what is there or whose it is; no right would help
 # empty    allowed, and nothing is shown of what there is
 # refused  answered with 200, and what was asked for is refused in the answer
 # 401      who it is must be said first
@@ -71,10 +71,10 @@ fn class(route: &Route, told: &Told) -> String {
         || body["state"] == "unknown_tool";
     match told.status {
         200..300 if refused => "refused".to_owned(),
+        // Of a database without roles, or without backups of ours, the operator is told just that.
+        200..300 | 409 | 503 if route.path.starts_with("/api/v1/db/") => "allow".to_owned(),
         200..300 if route.method == "GET" && body["items"] == Value::Array(Vec::new()) => "empty".to_owned(),
         200..300 => "allow".to_owned(),
-        // Of a database without roles, or without backups of ours, the operator is told just that.
-        409 | 503 if route.path.starts_with("/api/v1/db/") => "allow".to_owned(),
         other => other.to_string(),
     }
 }
