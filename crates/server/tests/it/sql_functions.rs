@@ -197,9 +197,9 @@ async fn a_mapped_role_invokes_completes_approves_and_rejects_by_sql() {
     // What PostgreSQL takes and nobody could call with is refused, and holds up nobody behind it.
     for odd in ["1e400", "9007199254740993", "{\"$serde_json::private::Number\": \"1\"}"] {
         let sql = format!("SELECT agents.fn_invoke_tool($1, $2, $3, '{{\"id\": {odd}}}'::jsonb)");
-        let id: Uuid = asking.query_one(&sql, &[&run, &reading, &agent]).await.unwrap().get(0);
-        let failed = until(&asking, id, "failed").await;
-        assert!(failed["error"].as_str().unwrap().starts_with("VALIDATION_ERROR: "), "{failed:#}");
+        asking.query_one(&sql, &[&run, &reading, &agent]).await.unwrap();
+        let (state, error) = answered(&asking, "invoke").await;
+        assert!(state == "refused" && error.starts_with("VALIDATION_ERROR: "), "{odd}: {state} {error}");
     }
 
     // REST shows the same calls.
