@@ -29,10 +29,12 @@ fmt: ## Format the code
 docs: ## Make the documents a site in target/site
 	cargo xtask docs
 
-openapi: ## Write the API's description to docs/openapi.json
+openapi: ## Write the API's description to docs/openapi.json, and schemas to docs/schemas
 	@cargo build -q -p toolgate-cli
 	@$(TARGET)/debug/toolgate openapi >$(TARGET)/openapi.json
 	@mv $(TARGET)/openapi.json docs/openapi.json
+	@mkdir -p docs/schemas
+	@$(TARGET)/debug/toolgate openapi --schemas docs/schemas
 
 bench: ## Run every benchmark, in the release profile (its first build takes over ten minutes)
 	@scripts/setup

@@ -237,7 +237,11 @@ pub enum Command {
     Commands,
     /// Print the API's OpenAPI document
     #[command(hide = true)]
-    Openapi,
+    Openapi {
+        /// Write the schemas of what is stored or exchanged into this folder instead
+        #[arg(long, value_name = "DIR")]
+        schemas: Option<PathBuf>,
+    },
 }
 
 /// The words of a closed list, for help and for suggestions.

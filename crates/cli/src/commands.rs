@@ -53,7 +53,7 @@ pub fn offline(command: &Command, output: &Output) -> Option<Done> {
         Command::Completions { shell } => Some(pages::completions(*shell, output)),
         Command::Man { out } => Some(pages::man(out.as_deref(), output)),
         Command::Commands => Some(pages::commands(output)),
-        Command::Openapi => Some(pages::openapi()),
+        Command::Openapi { schemas } => Some(pages::openapi(schemas.as_deref())),
         _ => None,
     }
 }
@@ -127,7 +127,9 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         | Command::Completions { .. }
         | Command::Man { .. }
         | Command::Commands
-        | Command::Openapi => Err(Failure::from(toolgate_contracts::Fault::internal("a command took the wrong way"))),
+        | Command::Openapi { .. } => {
+            Err(Failure::from(toolgate_contracts::Fault::internal("a command took the wrong way")))
+        }
     }
 }
 

@@ -37,12 +37,14 @@ pub const LIFETIME_S_MAX: u32 = 15 * 60;
 pub const SCOPES_MAX: usize = 64;
 
 /// What a token says. Times are whole seconds since 1970.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = TokenClaims)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
     pub iss: String,
     pub aud: String,
     /// Who is answerable.
+    #[schema(value_type = String)]
     pub sub: Principal,
     /// The agent that acts for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,6 +52,7 @@ pub struct Claims {
     pub tenant: TenantId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    #[schema(value_type = Vec<String>)]
     pub scope: Vec<Scope>,
     pub constraints: Constraints,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,14 +74,14 @@ pub struct Claims {
     pub cnf: Option<Confirmation>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Act {
     pub sub: AgentId,
 }
 
 /// RFC 9449: whoever shows the token proves that they hold the key with this thumbprint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Confirmation {
     pub jkt: String,
@@ -173,8 +176,12 @@ impl TokenError {
             Self::NotYet => "the token is not valid yet",
             _ => "the token is not valid here",
         };
-        let fault = Fault::new(FaultKind::Unauthenticated, told, "ask for a new one with `toolgate token mint` or `POST /api/v1/tokens`")
-            .with_log(format_args!("a token was refused: {self}"));
+        let fault = Fault::new(
+            FaultKind::Unauthenticated,
+            told,
+            "ask for a new one with `toolgate token mint` or `POST /api/v1/tokens`",
+        )
+        .with_log(format_args!("a token was refused: {self}"));
         match self.reason() {
             Some(reason) => fault.with_details(json!({"reason": reason})),
             None => fault,

@@ -20,6 +20,7 @@ mod people;
 mod policies;
 mod profiles;
 mod runs;
+pub mod schemas;
 mod search;
 mod secrets;
 mod server_keys;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::list;
 use super::policy::moment;
+use super::{counted, list};
 use crate::args::LabelCommand;
 use crate::client::Client;
 use crate::failure::Done;
@@ -72,9 +72,9 @@ fn acceptances(page: &Value, paint: Paint) -> String {
 fn shown(asks: &Value, paint: Paint) -> String {
     let number = |member: &str| text_of(asks, member);
     let mut parts = vec![clean(&format!(
-        "{} asks in {} calls since {}: {} of 100.",
-        number("asks"),
-        number("calls"),
+        "{} in {} since {}: {} of 100 calls.",
+        counted(&asks["asks"], "ask"),
+        counted(&asks["calls"], "call"),
         time_of(asks, "since"),
         number("per_100_calls")
     ))];

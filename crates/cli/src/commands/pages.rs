@@ -59,7 +59,17 @@ pub fn commands(output: &Output) -> Done {
 }
 
 /// The document as `docs/openapi.json` has it.
-pub fn openapi() -> Done {
+pub fn openapi(schemas: Option<&Path>) -> Done {
+    if let Some(folder) = schemas {
+        for (name, text) in toolgate_server::api::schemas::published()? {
+            let path = folder.join(name);
+            std::fs::write(&path, text).map_err(|error| {
+                let told = format!("cannot write {}: {}", path.display(), crate::input::reason(&error));
+                Failure::usage(told, "name a folder that is there")
+            })?;
+        }
+        return Ok(Exit::Done);
+    }
     crate::output::print(&toolgate_server::api::document_text())?;
     Ok(Exit::Done)
 }

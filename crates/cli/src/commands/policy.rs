@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::{Clock, Timestamp};
 use toolgate_policy::cedar::{PolicyFinding, SOURCE_BYTES_MAX};
 
-use super::list;
+use super::{counted, list};
 use crate::args::{PolicyCommand, TestPolicy};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
@@ -105,8 +105,8 @@ async fn test(wanted: TestPolicy, client: &Client, output: &Output) -> Done {
 fn differences(told: &Value, paint: Paint) -> String {
     let count = |member: &str| text_of(told, member);
     let mut parts = vec![clean(&format!(
-        "{} calls: {} newly denied, {} newly asked, {} newly allowed, {} unchanged, {} unknown.",
-        count("calls"),
+        "{}: {} newly denied, {} newly asked, {} newly allowed, {} unchanged, {} unknown.",
+        counted(&told["calls"], "call"),
         count("newly_denied"),
         count("newly_asked"),
         count("newly_allowed"),

@@ -6,8 +6,10 @@ use toolgate_contracts::{
     Agent, AgentState, Caller, Fault, FaultKind, KillScope, Permission, Profile, Slug, ToolName, ToolRef, UserId,
     WorkspaceId,
 };
+use toolgate_policy::constraint::Constraints;
 use toolgate_store::catalog::{Assignment, StoredAgent};
 
+use super::guardrails::check_demanded;
 use super::limits::check_rate;
 use super::{Registry, no_details};
 use crate::snapshot::TenantRegistry;
@@ -92,7 +94,8 @@ impl Registry {
         if let Some(allowed) = &profile.allow_tools {
             profile.allow_tools = Some(self.canonical(registry, allowed, "allow_tools")?);
         }
-        self.check_demanded(registry, &profile.guardrails, "/guardrails")?;
+        check_demanded(registry, &profile.guardrails, "/guardrails")?;
+        self.check_constraints(registry, &profile)?;
         let existing = registry.profile(profile.name.as_str());
         let id = existing.map_or_else(|| self.new_id(), |stored| stored.id);
         let revision = existing.map_or(1, |stored| stored.revision + 1);
@@ -102,6 +105,22 @@ impl Registry {
         change.upsert_profile(id, &profile, revision, self.now());
         let registry_revision = self.finish(change).await?;
         Ok((StoredProfile { id, profile, revision }, registry_revision))
+    }
+
+    /// A constraint is on a tool by its own name: by an old one it would bind nothing.
+    fn check_constraints(&self, registry: &TenantRegistry, profile: &Profile) -> Result<(), Fault> {
+        let today = self.now().day();
+        for name in Constraints::parse(&profile.constraints)?.tools() {
+            let unknown = || Fault::not_found("tool", name).at("/constraints");
+            let written: ToolName = name.parse().map_err(|_| unknown())?;
+            let (tool, _) = registry.find(&written, &today).ok_or_else(unknown)?;
+            let own = [tool.tool.name.folded(), tool.name.folded()];
+            if !own.contains(&written.folded()) {
+                let told = format!("`{name}` is an old name of `{}`", tool.name);
+                return Err(Fault::invalid(told, format!("write `{}`", tool.name)).at("/constraints"));
+            }
+        }
+        Ok(())
     }
 
     pub async fn delete_profile(&self, caller: &Caller, name: &str) -> Result<i64, Fault> {
@@ -208,7 +227,12 @@ impl Registry {
 
     /// The tools of a list by their canonical names, which never change; an unknown one is refused, because a misspelt
     /// name in `deny_tools` would deny nothing and nobody would notice.
-    pub(super) fn canonical(&self, registry: &TenantRegistry, names: &[String], member: &str) -> Result<Vec<String>, Fault> {
+    pub(super) fn canonical(
+        &self,
+        registry: &TenantRegistry,
+        names: &[String],
+        member: &str,
+    ) -> Result<Vec<String>, Fault> {
         let today = self.now().day();
         let canonical = |(index, entry): (usize, &String)| {
             let reference = entry.parse::<ToolRef>().ok();

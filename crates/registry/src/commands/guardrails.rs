@@ -143,19 +143,19 @@ impl Registry {
         let name = ToolRef { name: tool.tool.name.clone(), version: reference.version }.to_string();
         Ok(DetectorUse { name, ..detector })
     }
+}
 
-    /// What a profile or a tool may demand: a guardrail of the tenant, or a builtin detector by its name.
-    pub(super) fn check_demanded(&self, registry: &TenantRegistry, names: &[String], at: &str) -> Result<(), Fault> {
-        for (place, name) in names.iter().enumerate() {
-            let kept = registry.deciding.guardrails.iter().any(|row| row.name == *name);
-            if !kept && Detector::parse(name, &Value::Null).is_err() {
-                let told = format!("there is no guardrail `{name}`, and no builtin detector that needs no settings");
-                let remedy = "make it first with `toolgate guardrail set`; until then every call would be refused";
-                return Err(Fault::invalid(told, remedy).at(format!("{at}/{place}")));
-            }
+/// What a profile or a tool may demand: a guardrail of the tenant, or a builtin detector by its name.
+pub(super) fn check_demanded(registry: &TenantRegistry, names: &[String], at: &str) -> Result<(), Fault> {
+    for (place, name) in names.iter().enumerate() {
+        let kept = registry.deciding.guardrails.iter().any(|row| row.name == *name);
+        if !kept && Detector::parse(name, &Value::Null).is_err() {
+            let told = format!("there is no guardrail `{name}`, and no builtin detector that needs no settings");
+            let remedy = "make it first with `toolgate guardrail set`; until then every call would be refused";
+            return Err(Fault::invalid(told, remedy).at(format!("{at}/{place}")));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Who demands the guardrail of this name, unless a builtin detector takes its place.
@@ -164,7 +164,8 @@ fn demands(registry: &TenantRegistry, name: &str) -> Option<String> {
         return None;
     }
     let of_profile = || {
-        let profile = registry.profiles.values().find(|stored| stored.profile.guardrails.iter().any(|one| one == name))?;
+        let profile =
+            registry.profiles.values().find(|stored| stored.profile.guardrails.iter().any(|one| one == name))?;
         Some(format!("the profile `{}`", profile.profile.name))
     };
     let of_tool = || {

@@ -17,6 +17,7 @@ mod notices;
 mod observing;
 mod openapi;
 mod people;
+mod policies;
 mod registry;
 mod replicas;
 mod secrets;

@@ -33,6 +33,28 @@ fn the_committed_document_is_the_one_that_is_served() {
 }
 
 #[test]
+fn the_committed_schemas_are_those_of_the_types() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+    let published = toolgate_server::api::schemas::published().unwrap();
+    for (name, text) in &published {
+        let committed = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert!(committed == *text, "docs/schemas/{name} is not what the types say: run `make openapi`");
+        // Everything it refers to is in it, and it is a schema.
+        let schema: Value = serde_json::from_str(text).unwrap();
+        assert!(toolgate_registry::schema::Validator::new(&schema).is_ok(), "{name}");
+        for reference in text.match_indices("\"$ref\": \"").map(|(at, mark)| &text[at + mark.len()..]) {
+            let reference = reference.split('"').next().unwrap();
+            let pointer = reference.strip_prefix('#').unwrap_or_else(|| panic!("{name}: {reference}"));
+            assert!(schema.pointer(pointer).is_some(), "{name}: {reference}");
+        }
+    }
+    let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let known = |file: &String| file == "index.md" || published.iter().any(|(name, _)| name == file);
+    let others: Vec<String> = files.filter(|file| !known(file)).collect();
+    assert!(others.is_empty(), "nothing makes these: {others:?}");
+}
+
+#[test]
 fn every_operation_says_what_a_client_needs() {
     let document = document();
     assert_eq!(document["openapi"], "3.1.0");

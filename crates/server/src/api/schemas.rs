@@ -1,0 +1,67 @@
+//! JSON Schemas of what is stored or exchanged, as `docs/schemas` publishes them: made from the types themselves, so that a
+//! schema cannot say anything else than the program reads and writes.
+
+use serde_json::{Map, Value, json};
+use toolgate_contracts::guardrail::Guardrail;
+use toolgate_contracts::input_request::InputRequest;
+use toolgate_contracts::notice::Notice;
+use toolgate_contracts::{Fault, Profile};
+use toolgate_engine::approvals::{Card, StandingGrant};
+use toolgate_policy::token::Claims;
+use utoipa::{PartialSchema, ToSchema};
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+const COMPONENTS: &str = "#/components/schemas/";
+
+/// Each file's name and text.
+pub fn published() -> Result<Vec<(&'static str, String)>, Fault> {
+    Ok(vec![
+        ("approval-card.json", text::<Card>("An approval as it is shown")?),
+        ("guardrail.json", text::<Guardrail>("A guardrail")?),
+        ("input-request.json", text::<InputRequest>("A question to people")?),
+        ("profile.json", text::<Profile>("A profile")?),
+        ("standing-grant.json", text::<StandingGrant>("A standing grant")?),
+        ("token-claims.json", text::<Claims>("The claims of a capability token")?),
+        ("webhook-event.json", text::<Notice>("The body of a webhook")?),
+    ])
+}
+
+fn text<T: ToSchema + PartialSchema>(title: &str) -> Result<String, Fault> {
+    let mut others = Vec::new();
+    T::schemas(&mut others);
+    let own = T::name();
+    let mut schema = Map::new();
+    schema.insert("$schema".to_owned(), DIALECT.into());
+    schema.insert("title".to_owned(), title.into());
+    if let Value::Object(members) = serde_json::to_value(T::schema()).map_err(Fault::internal)? {
+        schema.extend(members);
+    }
+    let mut definitions = Map::new();
+    others.sort_by(|(left, _), (right, _)| left.cmp(right));
+    for (name, other) in others.into_iter().filter(|(name, _)| *name != own) {
+        definitions.insert(name, serde_json::to_value(other).map_err(Fault::internal)?);
+    }
+    if !definitions.is_empty() {
+        schema.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    let mut schema = Value::Object(schema);
+    refer_within(&mut schema);
+    let text = serde_json::to_string_pretty(&schema).map_err(Fault::internal)?;
+    Ok(format!("{text}\n"))
+}
+
+/// What refers to the API's document refers to the schema's own definitions instead.
+fn refer_within(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            if let Some(reference) = members.get_mut("$ref")
+                && let Some(name) = reference.as_str().and_then(|text| text.strip_prefix(COMPONENTS))
+            {
+                *reference = json!(format!("#/$defs/{name}"));
+            }
+            members.values_mut().for_each(refer_within);
+        }
+        Value::Array(items) => items.iter_mut().for_each(refer_within),
+        _ => {}
+    }
+}
