@@ -276,8 +276,8 @@ pub(crate) fn administers(tool: &ResolvedTool) -> bool {
     tool.definition.group.as_deref() == Some("admin")
 }
 
-/// Where a call goes, if one host is all it can be: that of the tool's address, or of the one address in its
-/// arguments, however deep.
+/// Where a call goes, if that is known: the host of the tool's own address, or of the one argument that its schema says
+/// is an address. An address anywhere else in the arguments says nothing about where data goes.
 pub(crate) fn destination(tool: &ResolvedTool, input: &Value) -> Option<url::Host> {
     let host = |text: &str| {
         let url = url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
@@ -286,18 +286,11 @@ pub(crate) fn destination(tool: &ResolvedTool, input: &Value) -> Option<url::Hos
     if let Runner::Http(http) = &tool.definition.runner {
         return host(&http.url);
     }
-    let mut hosts = Vec::new();
-    let mut values = vec![input];
-    while let Some(value) = values.pop() {
-        match value {
-            Value::String(text) => hosts.extend(host(text)),
-            Value::Array(items) => values.extend(items),
-            Value::Object(members) => values.extend(members.values()),
-            _ => {}
-        }
-    }
-    let first = hosts.pop()?;
-    hosts.iter().all(|other| *other == first).then_some(first)
+    let properties = tool.definition.input_schema.get("properties")?.as_object()?;
+    let is_address = |schema: &Value| matches!(schema.get("format").and_then(Value::as_str), Some("uri" | "url"));
+    let mut addresses = properties.iter().filter(|(_, schema)| is_address(schema)).map(|(name, _)| name);
+    let (Some(only), None) = (addresses.next(), addresses.next()) else { return None };
+    host(input.get(only)?.as_str()?)
 }
 
 fn denied_by_policy(tool: &ResolvedTool, policy: Option<&str>, reason: Option<&str>) -> ToolError {

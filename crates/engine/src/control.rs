@@ -301,7 +301,7 @@ impl Engine {
                     return Err(Fault::conflict("the tool's version is gone", "settle the call by hand"));
                 };
                 let shaped = output::shape(&resolved, Done { result, ..Done::default() }, &redactor, None);
-                let shaped = self.examine_result(&result_of(tenant, record, &resolved), shaped).await;
+                let shaped = Box::pin(self.examine_result(&result_of(tenant, record, &resolved), shaped)).await;
                 let mut attachments = Vec::new();
                 for attachment in shaped.attachments {
                     let actor = record.principal.to_string();
@@ -336,7 +336,7 @@ impl Engine {
                 // What a worker took may have cost its price, whatever the worker says.
                 let error = output::redacted(error, &redactor);
                 let error = match self.version_of(tenant, record) {
-                    Some(resolved) => self.examine_error(&result_of(tenant, record, &resolved), error).await,
+                    Some(resolved) => Box::pin(self.examine_error(&result_of(tenant, record, &resolved), error)).await,
                     None => error,
                 };
                 (status, Ended { cost: record.cost_estimate, ..Ended::refused(error) })

@@ -322,7 +322,7 @@ impl Engine {
                 request.request_id = Some(request_id);
                 request.metadata =
                     Some([("runtime_call_id".to_owned(), Value::from(event.call_id))].into_iter().collect());
-                self.submit(caller, Source::Agent, request).await
+                Box::pin(self.submit(caller, Source::Agent, request)).await
             }
             ended => {
                 let key = toolgate_store::calls::RequestKey {

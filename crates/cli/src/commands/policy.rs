@@ -53,9 +53,12 @@ async fn save(file: &Path, note: Option<String>, activate: bool, client: &Client
         let activated = client.post(&["policies", &number.to_string(), "activate"], json!({})).await?;
         saved["active"] = activated["active"].clone();
     }
-    judged(&saved, file, output, |_| match activate {
-        true => format!("Saved as revision {number}, which decides."),
-        false => format!("Saved as revision {number}; `toolgate policy activate {number}` lets it decide."),
+    judged(&saved, file, output, |_| {
+        if activate {
+            format!("Saved as revision {number}, which decides.")
+        } else {
+            format!("Saved as revision {number}; `toolgate policy activate {number}` lets it decide.")
+        }
     })
 }
 

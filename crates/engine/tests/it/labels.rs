@@ -19,12 +19,18 @@ const HOUR: i64 = 60 * 60;
 impl World {
     /// Tools that bring labels, and ways out.
     async fn sources_and_sinks(&self) {
+        let address = json!({
+            "type": "object", "properties": {"url": {"type": "string", "format": "uri", "description": "Where to."}},
+        });
         let tools = [
             ("page", json!({"labels": {"adds": ["untrusted"]}})),
             ("customers", json!({"labels": {"adds": ["private"]}})),
             ("payroll", json!({"labels": {"adds": ["sensitive"]}})),
             ("search", json!({"egress_class": "read_only", "sink": "open", "labels": {"clears": ["untrusted"]}})),
-            ("fetch", json!({"egress_class": "none", "sink": "open", "labels": {"clears": ["untrusted"]}})),
+            (
+                "fetch",
+                json!({"egress_class": "none", "sink": "open", "labels": {"clears": ["untrusted"]}, "input_schema": address}),
+            ),
             ("post", json!({"egress_class": "write", "risk": "sensitive"})),
             ("post_open", json!({"egress_class": "write", "sink": "open", "risk": "sensitive"})),
             ("pure", json!({})),
@@ -288,10 +294,9 @@ async fn rules_five_and_six_deny_and_acceptances_are_the_operator_s_word() {
         for elsewhere in [to("evil.example"), to("hr.example.com.evil.example"), json!({"q": "hr.example.com"})] {
             assert_eq!(error(&world.now(&payer, "fetch", elsewhere.clone()).await).1, "label", "{elsewhere}");
         }
-        let two = json!({"url": "https://hr.example.com/", "other": "https://evil.example/"});
-        assert_eq!(error(&world.now(&payer, "fetch", two).await).1, "label", "one host is all it can be");
-        let nested = json!({"url": "https://hr.example.com/", "more": {"callback": "https://evil.example/"}});
-        assert_eq!(error(&world.now(&payer, "fetch", nested).await).1, "label", "deeper ones count");
+        // Where it goes is what the schema says is its address, wherever else one stands.
+        let elsewhere = json!({"url": "https://evil.example/", "other": "https://hr.example.com/"});
+        assert_eq!(error(&world.now(&payer, "fetch", elsewhere).await).1, "label");
         world.now(&payer, "page", json!({})).await;
         assert_eq!(world.now(&payer, "fetch", to("hr.example.com")).await.status, Status::Completed);
         let same = json!({"tool": "fetch", "host": "hr.example.com", "accepts": ["private", "sensitive"]});

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::world::{As, World, every_world};
 
-const DEFAULTS: &str = r#"permit (principal, action, resource);"#;
+const DEFAULTS: &str = "permit (principal, action, resource);";
 
 async fn codes(world: &World, source: &str) -> Vec<(String, u64)> {
     let checked = world.send(&As::Owner, "POST", "/api/v1/policies/check", json!({"source": source})).await.ok();
