@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use toolgate_contracts::{
-    AgentId, CallId, Digest, ErrorCode, GrantId, LeafId, Mode, ResolvedSecret, RunId, Source, Status, TenantId, Timestamp, json,
+    AgentId, CallId, Digest, ErrorCode, GrantId, LeafId, Mode, ResolvedSecret, RunId, Source, Status, TenantId,
+    Timestamp, json,
 };
 use toolgate_ledger::Salt;
 

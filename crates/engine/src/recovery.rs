@@ -176,7 +176,11 @@ impl Engine {
                 }
                 // Another replica was faster, or it is that the call ended after all.
                 Err(Error::Unmet(_)) => continue,
-                Err(error) => return Err(error.into()),
+                // One whose end cannot be written keeps nobody from the others.
+                Err(error) => {
+                    tracing::error!(call = %record.id, "what a stopped server left is not ended yet: {error}");
+                    continue;
+                }
             }
             if !record.effect_free {
                 let wait = self.time_left(interrupted.tenant, &record);

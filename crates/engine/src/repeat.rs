@@ -19,6 +19,7 @@ impl Engine {
         if let Some(key) = &asked.key
             && let Some((call, body)) = self.store.answered_request(tenant, key, self.clock.now()).await?
         {
+            self.within_token(asked, call).await?;
             // Whoever records runs the tool themselves: waiting for its end would be waiting for themselves.
             let wait = if asked.request.mode == Mode::Record { Duration::ZERO } else { asked.wait };
             let answer = self.same_request(tenant, key, call, body, wait).await?;
@@ -34,6 +35,18 @@ impl Engine {
             }
             None => Ok(None),
         }
+    }
+
+    /// A token shares `request_id`s with its owner, and is shown nothing of tools beyond its scope.
+    async fn within_token(&self, asked: &Asked, call: CallId) -> Result<(), Fault> {
+        let Some(token) = &asked.caller.token else { return Ok(()) };
+        let beyond = || {
+            Fault::conflict("the request_id was used for a tool outside the token's scope", "choose another request_id")
+        };
+        let record = self.store.call(asked.caller.tenant, call).await?.ok_or_else(beyond)?;
+        let name: toolgate_contracts::ToolName = record.tool_name.parse().map_err(Fault::internal)?;
+        let version = record.tool_version.parse().map_err(Fault::internal)?;
+        if token.covers(&[&name.folded()], &version) { Ok(()) } else { Err(beyond().at("/request_id")) }
     }
 
     pub(crate) async fn same_request(

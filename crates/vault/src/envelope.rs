@@ -18,7 +18,8 @@ const NONCE_BYTES: usize = 12;
 pub(crate) fn encrypt(key: &[u8; 32], context: &[u8], plain: &[u8], rng: &Rng) -> Option<Vec<u8>> {
     let (salt, nonce): ([u8; SALT_BYTES], [u8; NONCE_BYTES]) = (rng.bytes(), rng.bytes());
     let own = hmac(key, &[LABEL, &salt]);
-    let sealed = Aes256Gcm::new((&*own).into()).encrypt(&Nonce::from(nonce), Payload { msg: plain, aad: context }).ok()?;
+    let sealed =
+        Aes256Gcm::new((&*own).into()).encrypt(&Nonce::from(nonce), Payload { msg: plain, aad: context }).ok()?;
     Some([salt.as_slice(), &nonce, &sealed].concat())
 }
 

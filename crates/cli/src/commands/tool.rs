@@ -41,9 +41,7 @@ pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done
             let approve = Approve { ids: vec![id], input, reason, wait: 30 };
             approvals::approve(approve, client, output).await
         }
-        ToolCommand::Reject { id, reason } => {
-            approvals::reject(Reject { ids: vec![id], reason }, client, output).await
-        }
+        ToolCommand::Reject { id, reason } => approvals::reject(Reject { ids: vec![id], reason }, client, output).await,
         ToolCommand::Preflight { name } => preflight::run(&name, client, output).await,
         ToolCommand::Invocations(wanted) => calls::invocations(wanted, client, output).await,
         ToolCommand::Versions { name, limit } => tool_show::versions(&name, limit, client, output).await,

@@ -83,12 +83,13 @@ fn every_command_works_on_a_data_folder_and_against_a_server() {
         crate::calls::tour(&mut tour);
         crate::notices::tour(&mut tour);
         crate::questions::tour(&mut tour);
+        crate::deciding::tour(&mut tour);
         audit(&mut tour);
         people(&mut tour);
         database(&mut tour);
         pages(&mut tour);
-        // These need a server of their own, or a database that was brought back.
-        let elsewhere = ["serve", "audit follow", "audit accept-restore"];
+        // These need a server of their own, a database that was brought back, or never end.
+        let elsewhere = ["serve", "audit follow", "audit accept-restore", "approvals watch"];
         let unused = |path: &&String| !tour.used.contains(*path) && !elsewhere.contains(&path.as_str());
         let missed: Vec<_> = tour.known.iter().filter(unused).collect();
         assert!(missed.is_empty(), "never used: {missed:?}");

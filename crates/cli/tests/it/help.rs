@@ -13,34 +13,46 @@ fn help_is_for_people() {
     Usage: toolgate [OPTIONS] <COMMAND>
 
     Commands:
-      serve        Serve the API and the console until stopped
-      init         Make the data folder, the database and the first tenant, and say what to do next
-      doctor       Check what works and what does not, and say what to do about it
-      search       Search tools, agents, skills, workflows and prompts
-      call         Call a tool and print how it ended
-      calls        Read calls, stop them, and say how they ended
-      run          Open runs, look at them and follow them
-      input        Ask people on behalf of a run, and answer what was asked
-      work         Carry out external tools, by hand or from a script
-      tool         List, register, switch and assign tools
-      agent        Manage agents and see which tools they have
-      profile      Manage profiles, which tighten what an agent may do
-      limits       Limit how often and for how much this tenant calls tools
-      killswitch   Stop a tenant, an agent or a tool at once
-      usage        Show what was used and what it cost
-      key          Manage API keys
-      tenant       Manage tenants
-      user         Manage users and let them sign in
-      workspace    Manage workspaces
-      audit        Read, export and verify the log of everything that happened
-      db           Look after the database
-      config       Show and check the configuration
-      retention    Delete old finished calls of this tenant; without --apply only say how many
-      person       Answer a person's request about their data
-      whoami       Show who you are here and what you may do
-      completions  Print the completions of a shell
-      man          Print the manual page, or write the pages of all commands into a folder
-      help         Print this message or the help of the given subcommand(s)
+      serve            Serve the API and the console until stopped
+      init             Make the data folder, the database and the first tenant, and say what to do next
+      doctor           Check what works and what does not, and say what to do about it
+      search           Search tools, agents, skills, workflows and prompts
+      call             Call a tool and print how it ended
+      calls            Read calls, stop them, and say how they ended
+      run              Open runs, look at them and follow them
+      input            Ask people on behalf of a run, and answer what was asked
+      approvals        Look at calls that wait for a person, and decide on them
+      grant            Allow calls for a while without asking each time
+      work             Carry out external tools, by hand or from a script
+      tool             List, register, switch and assign tools
+      agent            Manage agents and see which tools they have
+      profile          Manage profiles, which tighten what an agent may do
+      policy           Say who may call which tool, and when a person is asked first
+      guardrail        Have arguments and results examined
+      label            See what callers have seen, and accept where it may go
+      limits           Limit how often and for how much this tenant calls tools
+      killswitch       Stop a tenant, an agent or a tool at once
+      usage            Show what was used and what it cost
+      webhook          Tell others of what happens, by signed webhooks
+      settings         Show and change how this tenant works
+      egress           Open hosts inside to tools and webhooks
+      key              Manage API keys
+      token            Make short-lived tokens that can do less than you, and take them back
+      secret           Keep secrets for tools, and give them to tools and hosts
+      keys             Look after the server's own keys
+      tenant           Manage tenants
+      user             Manage users and let them sign in
+      workspace        Manage workspaces
+      audit            Read, export and verify the log of everything that happened
+      verify-response  Check the signature of an answer of `POST /invoke`
+      db               Look after the database
+      config           Show and check the configuration
+      retention        Delete old finished calls of this tenant; without --apply only say how many
+      person           Answer a person's request about their data
+      whoami           Show who you are here and what you may do
+      completions      Print the completions of a shell
+      man              Print the manual page, or write the pages of all commands into a folder
+      help             Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help
@@ -105,8 +117,10 @@ fn help_is_for_people() {
       delete       Delete a tool that this tenant made and nothing uses
       assign       Assign a tool to an agent
       revoke       Take an assignment back
+      approve      Approve a call that waits: by the call's id, or the approval's
+      reject       Reject a call that waits: by the call's id, or the approval's
       preflight    Check whether a tool could be called now, without calling it
-      invocations  List calls, newest first; the same as `toolgate calls list`
+      invocations  List calls, newest first, in the columns of `tool_invocations_v`
       versions     List the versions of a tool, newest first
       diff         Show what changed between two versions
       help         Print this message or the help of the given subcommand(s)

@@ -9,6 +9,7 @@ mod calls;
 mod commands;
 mod crash;
 mod database;
+mod deciding;
 mod docs;
 mod errors;
 mod folder;

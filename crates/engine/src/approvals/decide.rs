@@ -82,6 +82,9 @@ impl Engine {
     pub async fn decide(&self, caller: &Caller, id: &str, choice: Choice, wait: Duration) -> Result<Decided, Fault> {
         let (approval, record) = self.approval_for_decision(caller, id).await?;
         let as_whom = self.may_decide(caller, &approval, &record).await?;
+        if choice.decision == Vote::Approve {
+            self.check_step_up(caller, &record).await?;
+        }
         check_reason(&choice)?;
         let approval = self.in_time(approval, caller.tenant).await?;
         still_open(&approval)?;
@@ -116,7 +119,10 @@ impl Engine {
                     }
                     _ => Box::pin(self.vote(caller, &approval, &record, choice.reason.as_deref())).await?,
                 }
-                match standing {
+                // Only with a decision: one vote of several, or an edit that somebody else must approve, is none.
+                let now = self.store.approval(caller.tenant, approval.id).await?;
+                let decided = now.is_some_and(|now| now.state == ApprovalState::Approved);
+                match standing.filter(|_| decided) {
                     Some(standing) => Some(self.grant_standing(caller, standing).await?.id),
                     None => None,
                 }

@@ -83,19 +83,19 @@ impl Engine {
         }
         let Some(grant) = self.store.grant_of(tenant, call).await? else {
             let error = ToolError::because(ErrorCode::PolicyDenied, "expired", "the approval was withdrawn");
-            return self.turn_down(tenant, &approval, &record, error).await;
+            return self.turn_down(tenant, &record, error).await;
         };
         if let Err(error) = self.holds_still(tenant, &approval, &record, &grant).await? {
-            return self.turn_down(tenant, &approval, &record, error).await;
+            return self.turn_down(tenant, &record, error).await;
         }
         let input = record.input.clone().unwrap_or(Value::Null);
         let (admitted, asking) = match self.judge_again(tenant, &approval, &record, input).await? {
-            Judged::Refused(error) => return self.turn_down(tenant, &approval, &record, error).await,
+            Judged::Refused(error) => return self.turn_down(tenant, &record, error).await,
             Judged::Admitted(admitted, asking) => (*admitted, asking),
         };
         let binding: Binding = serde_json::from_value(grant.binding.clone()).map_err(Fault::internal)?;
         if let Err(error) = is_bound_to(&binding, &admitted) {
-            return self.turn_down(tenant, &approval, &record, error).await;
+            return self.turn_down(tenant, &record, error).await;
         }
         let before = asked_before(&approval);
         if let Some(asking) = asking.filter(|asking| asking.exceeds(&before)) {
@@ -342,13 +342,7 @@ impl Engine {
     }
 
     /// It was approved, and may not run by now: that is its end, and the reason is told.
-    async fn turn_down(
-        &self,
-        tenant: TenantId,
-        _approval: &Approval,
-        record: &CallRecord,
-        error: ToolError,
-    ) -> Result<(), Fault> {
+    async fn turn_down(&self, tenant: TenantId, record: &CallRecord, error: ToolError) -> Result<(), Fault> {
         let late = Late {
             status: Status::Rejected,
             ended: Ended::refused(error),
@@ -393,7 +387,7 @@ impl Engine {
         };
         let holds = match holds {
             Ok(holds) => holds,
-            Err(error) => return self.turn_down(tenant, &approval, &record, error).await,
+            Err(error) => return self.turn_down(tenant, &record, error).await,
         };
         let secrets = self.secrets_of(tenant, record.principal, record.workspace, record.mode, &admitted.tool).await?;
         // As whom it acts is part of what was decided: neither a newer value nor a wider scope steps in.
@@ -401,7 +395,7 @@ impl Engine {
         if resolved != record.secrets {
             let message = "a secret that it uses changed since it was approved; ask again";
             let error = ToolError::because(ErrorCode::AuthRequired, "secret_missing", message);
-            return self.turn_down(tenant, &approval, &record, error).await;
+            return self.turn_down(tenant, &record, error).await;
         }
         let mut prepared = self.prepare_again(&record, &around, admitted, &grant, secrets).await?;
         prepared.holds = holds;
@@ -497,8 +491,7 @@ impl Engine {
         no_room: Option<ToolError>,
     ) -> Result<(), Fault> {
         let (Some(error), Some(record)) = (no_room, self.store.call(tenant, call).await?) else { return Ok(()) };
-        let Some(approval) = self.store.approval_of(tenant, call).await? else { return Ok(()) };
-        self.turn_down(tenant, &approval, &record, error).await
+        self.turn_down(tenant, &record, error).await
     }
 
     /// Takes back a call that waits, or that was approved and does not run yet.

@@ -23,6 +23,7 @@ const TAGS: &[(&str, &str)] = &[
     ("runs", "Calls that belong together, and what happened in them."),
     ("events", "What happens, as it happens."),
     ("approvals", "What waits for a person."),
+    ("grants", "What people allow for a while without being asked each time."),
     ("inputs", "Questions to people, and their answers."),
     ("tools", "What can be called: registering, switching, versions."),
     ("search", "Finding tools and agents by words."),

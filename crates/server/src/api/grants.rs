@@ -11,7 +11,7 @@ use crate::extract::{Body, By, Query};
 use crate::problem::Problem;
 
 /// Standing grants, newest first, with those that have run out.
-#[utoipa::path(get, path = "/api/v1/grants", tag = "approvals", params(PageQuery), responses((status = 200, body = Page<StandingGrant>)))]
+#[utoipa::path(get, path = "/api/v1/grants", tag = "grants", params(PageQuery), responses((status = 200, body = Page<StandingGrant>)))]
 pub async fn list(
     State(app): State<App>,
     By(caller): By,
@@ -22,7 +22,7 @@ pub async fn list(
 }
 
 /// Allows an agent's calls of a tool whose arguments stay within constraints, so often and so long.
-#[utoipa::path(post, path = "/api/v1/grants", tag = "approvals", request_body = NewStanding, responses((status = 200, body = StandingGrant), (status = 403), (status = 404), (status = 409)))]
+#[utoipa::path(post, path = "/api/v1/grants", tag = "grants", request_body = NewStanding, responses((status = 200, body = StandingGrant), (status = 403), (status = 404), (status = 409)))]
 pub async fn create(
     State(app): State<App>,
     By(caller): By,
@@ -32,7 +32,7 @@ pub async fn create(
 }
 
 /// Takes a standing grant back, at once.
-#[utoipa::path(delete, path = "/api/v1/grants/{grant}", tag = "approvals", params(("grant" = String, Path)), responses((status = 200, body = StandingGrant), (status = 404), (status = 409)))]
+#[utoipa::path(delete, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)), responses((status = 200, body = StandingGrant), (status = 404), (status = 409)))]
 pub async fn revoke(
     State(app): State<App>,
     By(caller): By,
