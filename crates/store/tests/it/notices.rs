@@ -119,11 +119,11 @@ async fn a_paused_webhook_holds_what_it_is_told_and_sends_it_when_it_is_resumed(
         assert_eq!(product.due(Some(id)).await, [given_up, waiting]);
         assert_eq!(product.store.catalog().await.unwrap().webhooks.len(), 1);
 
-        let at = Some(Timestamp::from_millis(7));
+        let at = Timestamp::from_millis(7);
         let (was, new) = (sealed(1), SealedSecrets { before: Some(vec![3; 60]), ..sealed(2) });
-        product.change(|change| change.rotate_webhook(id, &was, new.clone(), at.unwrap())).await;
+        product.change(|change| change.rotate_webhook(id, &was, new.clone(), at)).await;
         assert_eq!(product.store.webhook_secrets(product.tenant, id).await.unwrap(), Some(new));
-        assert_eq!(product.store.webhook(product.tenant, id).await.unwrap().unwrap().rotated_at, at);
+        assert_eq!(product.store.webhook(product.tenant, id).await.unwrap().unwrap().rotated_at, Some(at));
         let mut late = Change::new(product.tenant);
         late.rotate_webhook(id, &was, sealed(4), now);
         assert!(product.store.commit(late).await.is_err(), "another was faster");
