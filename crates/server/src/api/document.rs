@@ -36,7 +36,7 @@ const TAGS: &[(&str, &str)] = &[
     ("egress", "Hosts inside that the operator opened."),
     ("webhooks", "Whom to tell of what happens."),
     ("secrets", "What tools are given and nobody else sees."),
-    ("server keys", "The server's own keys."),
+    ("server-keys", "The server's own keys."),
     ("tokens", "Short-lived credentials that can do less than their holder."),
     ("session", "Signing in, and who one is."),
     ("keys", "Keys for programs."),

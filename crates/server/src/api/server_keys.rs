@@ -43,7 +43,7 @@ pub struct Rewrapped {
 }
 
 /// The server's own keys without their bytes, the active ones of a kind first.
-#[utoipa::path(get, path = "/api/v1/server-keys", tag = "server keys", params(PageQuery), responses((status = 200, body = Page<ServerKey>)))]
+#[utoipa::path(get, path = "/api/v1/server-keys", tag = "server-keys", params(PageQuery), responses((status = 200, body = Page<ServerKey>)))]
 pub async fn list(
     State(app): State<App>,
     By(caller): By,
@@ -66,7 +66,7 @@ pub async fn list(
 }
 
 /// Makes a new key of a kind; what the one before made stays good until it has run out.
-#[utoipa::path(post, path = "/api/v1/server-keys/{kind}/rotate", tag = "server keys", params(("kind" = String, Path)), responses((status = 200, body = RotatedKeys), (status = 404)))]
+#[utoipa::path(post, path = "/api/v1/server-keys/{kind}/rotate", tag = "server-keys", params(("kind" = String, Path)), responses((status = 200, body = RotatedKeys), (status = 404)))]
 pub async fn rotate(
     State(app): State<App>,
     By(caller): By,
@@ -86,7 +86,7 @@ pub async fn rotate(
 
 /// Puts every key under the present master key. Needed once after the master key was changed, with the previous one
 /// still configured; cut off, it goes on when asked again.
-#[utoipa::path(post, path = "/api/v1/server-keys/rewrap", tag = "server keys", responses((status = 200, body = Rewrapped)))]
+#[utoipa::path(post, path = "/api/v1/server-keys/rewrap", tag = "server-keys", responses((status = 200, body = Rewrapped)))]
 pub async fn rewrap(State(app): State<App>, By(caller): By) -> Result<Json<Rewrapped>, Problem> {
     caller.require(&Permission::CONFIG_EDIT)?;
     let rewrapped = app.keyring.rewrap_all().await?;

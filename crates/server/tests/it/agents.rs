@@ -165,7 +165,7 @@ async fn a_profile_denies_a_tool_in_whatever_spelling() {
             .await
             .ok();
         world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bob", "profile": "quiet"})).await.ok();
-        assert_eq!(world.names(&As::Owner, "agent=bob").await, ["calculator", "now"]);
+        assert_eq!(world.names(&As::Owner, "agent=bob").await, ["calculator", "now", "signText"]);
         let misspelt =
             put("/api/v1/profiles/quiet", json!({"name": "quiet", "deny_tools": ["wiat"]})).await.refused(404);
         assert_eq!(misspelt["pointer"], "/deny_tools/0");
