@@ -222,6 +222,9 @@ function operationView({ method, path, operation }) {
 
 const all = []
 
+// `server-keys` becomes "Server keys".
+const titled = (tag) => tag[0].toUpperCase() + tag.slice(1).replaceAll('-', ' ')
+
 function build() {
   const byTag = new Map(api.tags.map(({ name }) => [name, []]))
   for (const [path, item] of Object.entries(api.paths)) {
@@ -231,10 +234,10 @@ function build() {
     }
   }
   for (const { name, description } of api.tags) {
-    const title = element('h2', '', name)
+    const title = element('h2', '', titled(name))
     const group = element('section', 'group', title, element('p', '', description ?? ''))
-    group.setAttribute('aria-label', name)
-    const listTitle = element('h2', '', name)
+    group.setAttribute('aria-label', titled(name))
+    const listTitle = element('h2', '', titled(name))
     part('contents').append(listTitle)
     const entry = { group, listTitle, rows: [] }
     for (const one of byTag.get(name)) {
