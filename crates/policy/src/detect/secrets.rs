@@ -1,6 +1,7 @@
 //! `secrets`: known shapes of keys and tokens, and random-looking values under names that say what they are.
 //!
-//! A random-looking value alone is nothing: ids, digests and cursors look the same.
+//! A random-looking value alone is nothing: ids, digests and cursors look the same. What is written out under the name of
+//! a password or key may be short and chosen by a person; words, types, places and stand-ins are not taken for one.
 
 use regex::Regex;
 use serde::Deserialize;
@@ -28,9 +29,11 @@ pub enum Kind {
     Toolgate,
     /// A random-looking value under a name such as `api_key`.
     Named,
+    /// A password or key that is written out: `password=…`, `pwd: …`, `api_key = "…"`.
+    Password,
 }
 
-const ALL: [Kind; 12] = [
+const ALL: [Kind; 13] = [
     Kind::Aws,
     Kind::Github,
     Kind::Gitlab,
@@ -43,6 +46,7 @@ const ALL: [Kind; 12] = [
     Kind::Jwt,
     Kind::Toolgate,
     Kind::Named,
+    Kind::Password,
 ];
 
 impl Kind {
@@ -60,6 +64,7 @@ impl Kind {
             Self::Jwt => "a signed token (JWT)",
             Self::Toolgate => "a Toolgate key",
             Self::Named => "a random-looking value under the name of a secret",
+            Self::Password => "what looks like a password or key, written out",
         }
     }
 
@@ -87,6 +92,10 @@ impl Kind {
             Self::Named => {
                 r#"(?i)([a-z][a-z0-9_.-]{1,60})["']?\s{0,3}(?:=>|[:=])\s{0,3}["']?(?:bearer |basic )?((?-u:[!#$%*-+\-./0-9:=?@A-Z^_a-z~]){16,})"#
             }
+            // Quoted in either way, also within a text of JSON, or bare up to what ends a value.
+            Self::Password => {
+                r#"(?i)([a-z][a-z0-9_.-]{1,60})(?:\\?["'])?\s{0,3}(?:=>|[:=])\s{0,3}(?:\\?"([^"\\\n]{6,128})\\?"|'([^'\n]{6,128})'|([^\s"'`,;&<>{}()\[\]\\]{6,128}))"#
+            }
         }
     }
 }
@@ -95,15 +104,17 @@ impl Kind {
 pub struct Secrets {
     shapes: Vec<(Kind, Regex)>,
     named: Option<Regex>,
+    assigned: Option<Regex>,
 }
 
 impl Secrets {
     pub fn new(config: &Kinds<Kind>) -> Result<Self, Fault> {
-        let mut secrets = Self { shapes: Vec::new(), named: None };
+        let mut secrets = Self { shapes: Vec::new(), named: None, assigned: None };
         for kind in config.chosen(&ALL)? {
             let pattern = compile(kind.pattern())?;
             match kind {
                 Kind::Named => secrets.named = Some(pattern),
+                Kind::Password => secrets.assigned = Some(pattern),
                 _ => secrets.shapes.push((kind, pattern)),
             }
         }
@@ -123,13 +134,104 @@ impl Secrets {
             let is_named = under_name && is_random(bare)
                 || assigned.captures_iter(text).any(|captures| {
                     let part = |index| captures.get(index).map_or("", |part| part.as_str());
-                    names_a_secret(part(1)) && is_random(part(2))
+                    names_a_secret(part(1)) && is_random(part(2)) && !is_place(part(1), part(2))
                 });
             if is_named {
                 found.mark(Kind::Named.shown());
             }
         }
+        if let Some(assigned) = &self.assigned
+            && self.is_written_out(assigned, leaf, text)
+        {
+            found.mark(Kind::Password.shown());
+        }
     }
+
+    fn is_written_out(&self, assigned: &Regex, leaf: &Leaf<'_>, text: &str) -> bool {
+        // What is random enough is told once, as what it is.
+        let told = |name: &str, value: &str| self.named.is_some() && names_a_secret(name) && is_random(value);
+        let shown =
+            |name: &str, value: &str, quoted| names_a_password(name) && is_chosen(value, quoted) && !told(name, value);
+        let under_name =
+            matches!(leaf.content, Content::Text(_)) && leaf.name.is_some_and(|name| shown(name, text, true));
+        under_name
+            || assigned.captures_iter(text).any(|captures| {
+                let part = |index| captures.get(index).map(|part| part.as_str());
+                let name = part(1).unwrap_or_default();
+                match (part(2).or(part(3)), part(4)) {
+                    (Some(quoted), _) => shown(name, quoted, true),
+                    (None, Some(bare)) => shown(name, bare.trim_end_matches(['.', ':', '!', '?']), false),
+                    (None, None) => false,
+                }
+            })
+    }
+}
+
+/// Whether a name is that of a password or of a key for an interface, which people choose and write down.
+fn names_a_password(name: &str) -> bool {
+    let words = words(name);
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    names_a_secret(name)
+        && (has(&["password", "passwd", "pwd", "passphrase", "apikey"]) || words.iter().any(|word| word == "key"))
+}
+
+/// Whether a value is one that somebody chose: neither a word, a type or a place, nor what stands for a value.
+fn is_chosen(value: &str, quoted: bool) -> bool {
+    if !(6..=128).contains(&value.len())
+        || value.chars().any(|character| character.is_whitespace() || character.is_control())
+    {
+        return false;
+    }
+    let lower = value.to_ascii_lowercase();
+    let stands_for = value.starts_with(['$', '%', '<', '{', '[', '*', '/', '~', '.', '@'])
+        || value.contains("://")
+        || ["your", "example", "changeme", "change_me", "placeholder", "redacted", "xxx", "***", "dummy"]
+            .iter()
+            .any(|word| lower.contains(word))
+        || value
+            .split_once(':')
+            .is_some_and(|(scheme, _)| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_lowercase()))
+        || value.split_once('@').is_some_and(|(_, host)| host.contains('.'));
+    // Of code: a variable, a member of one, a constant; and what counts or names a manner.
+    let in_code = !quoted
+        && (is_path_of_names(value) || !words(value).iter().all(|word| !SECRET_WORDS.contains(&word.as_str())))
+        || is_constant(value)
+        || MANNERS.contains(&lower.as_str());
+    if stands_for || in_code || is_uuid(value) {
+        return false;
+    }
+    value.split(['-', '_', '.', '/']).any(|part| {
+        let has = |kind: fn(&u8) -> bool| part.as_bytes().iter().any(kind);
+        let mixed = has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit);
+        mixed && part.len() >= 5 || has(u8::is_ascii_alphabetic) && has(|byte| b"!#$%^*+=?~".contains(byte))
+    })
+}
+
+const SECRET_WORDS: [&str; 8] = ["password", "passwd", "pwd", "passphrase", "secret", "token", "key", "apikey"];
+
+/// What is written after `password:` and is none.
+const MANNERS: [&str; 14] = [
+    "sha256", "sha384", "sha512", "sha3-256", "base64", "base32", "argon2", "argon2id", "oauth2", "uint32", "uint64",
+    "string64", "md5sum", "bcrypt12",
+];
+
+/// `PWD=/home/ada` is where somebody is.
+fn is_place(name: &str, value: &str) -> bool {
+    value.starts_with(['/', '~']) && words(name).last().is_some_and(|word| word == "pwd")
+}
+
+/// `config.password2`, `process.env.KEY_2`.
+fn is_path_of_names(text: &str) -> bool {
+    let is_name = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    text.contains('.') && text.split('.').all(is_name)
+}
+
+/// `DB_PASSWORD_2`.
+fn is_constant(text: &str) -> bool {
+    text.contains('_') && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// Whether a member or variable of this name holds a secret: `apiKey`, `DB_PASSWORD`, but not `next_page_token`.
@@ -146,6 +248,7 @@ fn names_a_secret(name: &str) -> bool {
         || has(&[
             "password",
             "passwd",
+            "pwd",
             "passphrase",
             "secret",
             "token",

@@ -1,5 +1,7 @@
 //! What each detector finds, and what it leaves alone: near misses matter as much as matches.
 
+mod passwords;
+
 use proptest::prelude::*;
 
 use super::*;
