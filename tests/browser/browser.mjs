@@ -1,8 +1,10 @@
 // Chromium for one test, and what a page must not do: complain in its console, break its content
 // security policy, or scroll sideways.
 import assert from 'node:assert/strict'
+import { existsSync, statSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import AxeBuilder from '@axe-core/playwright'
 import { chromium } from 'playwright-core'
 import { findChromium } from './find-chromium.mjs'
 
@@ -27,8 +29,9 @@ export async function openBrowser() {
 }
 
 // A page with no cookies of any other, and the list of its complaints, which grows as it runs.
-export async function openPage(browser, viewport = DESKTOP) {
-  const context = await browser.newContext({ viewport })
+export async function openPage(browser, viewport = DESKTOP, options = {}) {
+  const context = await browser.newContext({ viewport, ...options })
+  if (process.env.CONSOLE_DIST) await serveConsole(context, process.env.CONSOLE_DIST)
   await context.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (event) => {
       console.error(`content security policy: ${event.violatedDirective} blocked ${event.blockedURI}`)
@@ -42,6 +45,29 @@ export async function openPage(browser, viewport = DESKTOP) {
     complaints.push(`${message.type()}: ${message.text()} (${message.location().url})`)
   })
   return { page, complaints }
+}
+
+// While one writes the console: CONSOLE_DIST names a build of it that is shown instead of the one in the program.
+async function serveConsole(context, dist) {
+  await context.route('**/*', async (route) => {
+    const request = route.request()
+    const { pathname } = new URL(request.url())
+    const file = join(dist, pathname)
+    if (existsSync(file) && statSync(file).isFile()) return route.fulfill({ path: file })
+    const isPage = request.resourceType() === 'document' && !/^\/(api|docs|openapi\.json|oidc)/.test(pathname)
+    if (!isPage) return route.continue()
+    const policy = (await context.request.get(new URL('/healthz', request.url()).href)).headers()['content-security-policy']
+    return route.fulfill({ path: join(dist, 'index.html'), headers: { 'content-type': 'text/html', 'content-security-policy': policy ?? '' } })
+  })
+}
+
+// Nothing that axe can find wrong by WCAG 2.2 AA.
+export async function assertAccessible(page) {
+  const { violations } = await new AxeBuilder({ page })
+    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+    .analyze()
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`)
+  assert.deepEqual(found, [], page.url())
 }
 
 export async function assertFits(page, viewport) {

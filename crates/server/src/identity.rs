@@ -1,8 +1,13 @@
 //! Who may be a caller: tenants, users, keys and sign-in, each with the entry it leaves in the log.
 
 mod forgetting;
+mod invitations;
 mod keys;
+mod letters;
+pub mod oidc;
+pub mod passwords;
 mod people;
+mod sessions;
 mod sign_in;
 
 use toolgate_contracts::{Caller, Fault, FaultKind, Id, Role, TenantId};
@@ -11,8 +16,12 @@ use toolgate_store::audit::Entry;
 use crate::app::App;
 
 pub use forgetting::Erased;
+pub use invitations::NewInvitation;
 pub use keys::NewKey;
+pub use letters::Sent;
 pub use people::{NewUser, UserEdit};
+pub use sessions::{FRESH_S, Proof};
+pub use sign_in::{Begun, Whence};
 
 pub const NAME_CHARS_MAX: usize = 120;
 

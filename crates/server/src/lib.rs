@@ -9,6 +9,7 @@ mod auth;
 pub mod bypass;
 pub mod compat;
 pub mod config;
+mod console;
 pub mod deliver;
 mod doctor;
 mod exposition;

@@ -1,5 +1,5 @@
-//! The page people see until the console is built: it redeems a sign-in link and says who is signed in. And the
-//! reference of the API, which reads `/openapi.json`. Nothing comes from another host.
+//! What a browser opens: the console, the reference of the API, which reads `/openapi.json`, and the page of an error.
+//! Nothing comes from another host.
 
 use axum::Router;
 use axum::extract::Path;
@@ -7,6 +7,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tower_http::set_header::SetResponseHeaderLayer;
+
+use crate::console;
 
 const SECURITY_HEADERS: [(&str, &str); 6] = [
     (
@@ -23,22 +25,14 @@ const SECURITY_HEADERS: [(&str, &str); 6] = [
 
 pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
-        .route("/", get(|| file("text/html; charset=utf-8", include_str!("../page/index.html"))))
         .route("/docs/api", get(|| file("text/html; charset=utf-8", include_str!("../page/reference.html"))))
         .route("/colors.css", get(|| file("text/css; charset=utf-8", include_str!("../page/colors.css"))))
         .route("/reference.css", get(|| file("text/css; charset=utf-8", include_str!("../page/reference.css"))))
         .route("/reference.js", get(|| file("text/javascript; charset=utf-8", include_str!("../page/reference.js"))))
-        .route("/page.css", get(|| file("text/css; charset=utf-8", include_str!("../page/page.css"))))
-        .route("/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("../page/page.js"))))
         .route("/docs/errors/{reason}", get(error_page))
         .route("/favicon.ico", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
         .route("/mark.svg", get(|| file("image/svg+xml", include_str!("../page/mark.svg"))))
-        .fallback(|| async {
-            (
-                StatusCode::NOT_FOUND,
-                "Nothing here. The console is at /, the API at /api/v1, its description at /docs/api and /openapi.json.\n",
-            )
-        })
+        .fallback(console::serve)
 }
 
 /// What the `type` of a problem points to.

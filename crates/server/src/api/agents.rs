@@ -216,6 +216,7 @@ pub struct AssignmentView {
     tool_id: ToolId,
     profile: Option<Slug>,
     created_by: String,
+    created_by_name: Option<String>,
     created_at: Timestamp,
 }
 
@@ -254,6 +255,7 @@ pub async fn assignments(
                     .and_then(|id| registry.profiles.get(&id))
                     .map(|stored| stored.profile.name.clone()),
                 created_by: row.created_by.clone(),
+                created_by_name: None,
                 created_at: row.created_at,
             })
         })
@@ -261,5 +263,10 @@ pub async fn assignments(
     let filter = format!("{wanted:?}");
     let list = ListOf { tenant: caller.tenant, list: "assignments", filter: &filter };
     let by_agent_and_tool = |row: &AssignmentView| format!("{} {}", row.agent, row.tool);
-    Ok(Json(page_of(rows, by_agent_and_tool, &list, query.cursor.as_deref(), query.limit)?))
+    let mut page = page_of(rows, by_agent_and_tool, &list, query.cursor.as_deref(), query.limit)?;
+    let names = app.engine.names(caller.tenant, page.items.iter().map(|row| row.created_by.as_str())).await?;
+    for row in &mut page.items {
+        row.created_by_name = names.of(&row.created_by);
+    }
+    Ok(Json(page))
 }

@@ -36,6 +36,8 @@ pub struct EntryView {
     index: u64,
     /// The hash of the leaf.
     digest: Digest,
+    /// Whom the entry calls `actor`, beside it: a name may change, and what was logged may not.
+    actor_name: Option<String>,
     #[schema(value_type = Object)]
     entry: Value,
 }
@@ -120,7 +122,7 @@ pub async fn entries(
             before = placed.index;
             let entry: Value = serde_json::from_str(&placed.text).map_err(Fault::internal)?;
             if filter.fits(&entry) {
-                items.push(EntryView { index: placed.index, digest: placed.digest, entry });
+                items.push(EntryView { index: placed.index, digest: placed.digest, actor_name: None, entry });
             }
             if items.len() == limit || before == last {
                 break;
@@ -129,6 +131,11 @@ pub async fn entries(
         if items.len() == limit {
             break;
         }
+    }
+    let actors = items.iter().filter_map(|item| item.entry["actor"].as_str());
+    let names = app.engine.names(caller.tenant, actors).await?;
+    for item in &mut items {
+        item.actor_name = item.entry["actor"].as_str().and_then(|actor| names.of(actor));
     }
     let next_cursor = (before > 0).then(|| list.cursor(&before.to_string()));
     Ok(Json(Page { items, next_cursor }))

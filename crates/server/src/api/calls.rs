@@ -222,7 +222,6 @@ pub async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<
         until: moment(query.until.as_deref(), "/until")?,
         metadata,
         pending_approval: false,
-        without_agent: false,
     })
 }
 

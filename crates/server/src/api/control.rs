@@ -69,6 +69,7 @@ pub struct KillSwitchView {
     name: String,
     reason: String,
     set_by: String,
+    set_by_name: Option<String>,
     set_at: Timestamp,
     /// Set by the operator for every tenant.
     everyone: bool,
@@ -98,12 +99,18 @@ pub async fn kill_switches(
             }
         };
         let KillSwitch { tenant, scope, object: _, reason, set_by, set_at } = switch.clone();
-        Some(KillSwitchView { scope, name, reason, set_by, set_at, everyone: tenant == TenantId::SYSTEM })
+        let everyone = tenant == TenantId::SYSTEM;
+        Some(KillSwitchView { scope, name, reason, set_by, set_by_name: None, set_at, everyone })
     };
     let rows = registry.kill_switches().filter_map(view).collect();
     let list = ListOf { tenant: caller.tenant, list: "kill-switches", filter: "" };
     let by_scope_and_name = |row: &KillSwitchView| format!("{} {} {}", row.scope, row.name, row.everyone);
-    Ok(Json(page_of(rows, by_scope_and_name, &list, query.cursor.as_deref(), query.limit)?))
+    let mut page = page_of(rows, by_scope_and_name, &list, query.cursor.as_deref(), query.limit)?;
+    let names = app.engine.names(caller.tenant, page.items.iter().map(|row| row.set_by.as_str())).await?;
+    for row in &mut page.items {
+        row.set_by_name = names.of(&row.set_by);
+    }
+    Ok(Json(page))
 }
 
 #[derive(Deserialize, ToSchema)]

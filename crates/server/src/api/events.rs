@@ -63,9 +63,11 @@ pub async fn of_run(
     let run = run_id(&run)?;
     may_read(&app, &caller, run).await?;
     if !wants_stream(headers) {
-        let items = app.engine.events(caller.tenant, run, query.after.unwrap_or(0)).await?;
-        app.engine.join_streamed(&caller, &items).await?;
+        let mut items = app.engine.events(caller.tenant, run, query.after.unwrap_or(0)).await?;
         let next_after = items.iter().filter_map(|event| event.seq).max();
+        let beyond = app.engine.beyond_sight(&caller, &items).await?;
+        items.retain(|event| event.call_id.is_none_or(|call| !beyond.contains(&call)));
+        app.engine.join_streamed(&caller, &items).await?;
         return Ok(Json(EventPage { items, next_after }).into_response());
     }
     let after = match last_event_id(headers)? {
@@ -180,7 +182,9 @@ impl Streaming {
     }
 
     async fn take(&mut self, page: Result<Vec<(Option<String>, Event)>, Fault>) -> Result<(), Fault> {
-        let page = page?;
+        let mut page = page?;
+        let beyond = self.app.engine.beyond_sight(&self.caller, page.iter().map(|(_, event)| event)).await?;
+        page.retain(|(_, event)| event.call_id.is_none_or(|call| !beyond.contains(&call)));
         self.app.engine.join_streamed(&self.caller, page.iter().map(|(_, event)| event)).await?;
         self.waiting.extend(page.into_iter().map(|(id, event)| sent(&event, id)));
         Ok(())

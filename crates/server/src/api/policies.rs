@@ -21,6 +21,8 @@ use crate::problem::Problem;
 pub struct PolicyRevisionView {
     #[serde(flatten)]
     revision: PolicyRevision,
+    saved_by_name: Option<String>,
+    activated_by_name: Option<String>,
     /// It decides.
     active: bool,
 }
@@ -37,17 +39,20 @@ pub async fn list(
     let list = ListOf { tenant: caller.tenant, list: "policies", filter: "" };
     let before = query.cursor.as_deref().map(|cursor| list.key(cursor)).transpose()?;
     let before = before.and_then(|key| key.parse::<i64>().ok());
-    let mut items: Vec<PolicyRevisionView> = app
-        .store
-        .policy_revisions(caller.tenant, before, limit + 1)
-        .await?
-        .into_iter()
-        .map(|revision| PolicyRevisionView { active: revision.revision == active, revision })
-        .collect();
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let last = items.last().map(|last| last.revision.revision);
+    let mut saved = app.store.policy_revisions(caller.tenant, before, limit + 1).await?;
+    let more = saved.len() > limit as usize;
+    saved.truncate(limit as usize);
+    let last = saved.last().map(|last| last.revision);
     let next_cursor = last.filter(|_| more).map(|last| list.cursor(&last.to_string()));
+    let people = saved.iter().flat_map(|one| [Some(one.saved_by.as_str()), one.activated_by.as_deref()]).flatten();
+    let names = app.engine.names(caller.tenant, people).await?;
+    let view = |revision: PolicyRevision| PolicyRevisionView {
+        saved_by_name: names.of(&revision.saved_by),
+        activated_by_name: revision.activated_by.as_deref().and_then(|by| names.of(by)),
+        active: revision.revision == active,
+        revision,
+    };
+    let items = saved.into_iter().map(view).collect();
     Ok(Json(Page { items, next_cursor }))
 }
 
@@ -115,9 +120,10 @@ pub async fn check(
 ) -> Result<Json<CheckedPolicies>, Problem> {
     // Judging a large text takes a while, and other requests do not wait for it.
     let _turn = app.judging.acquire().await.map_err(Fault::internal)?;
+    let people = app.registry.approvers(&caller).await?;
     let judge = {
         let app = app.clone();
-        move || app.registry.check_policies(&caller, &request.source)
+        move || app.registry.check_policies(&caller, &request.source, people.as_ref())
     };
     Ok(Json(tokio::task::spawn_blocking(judge).await.map_err(Fault::internal)??.into()))
 }

@@ -63,6 +63,9 @@ pub struct SecretView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     workspace: Option<Slug>,
+    /// Only in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by_name: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -156,7 +159,12 @@ pub async fn list(
         let order = SecretScope::ALL.iter().position(|scope| *scope == view.secret.scope);
         format!("{} {order:?} {}", view.secret.name, view.secret.scope_id)
     };
-    Ok(Json(page_of(items, key, &list, query.cursor.as_deref(), query.limit)?))
+    let mut page = page_of(items, key, &list, query.cursor.as_deref(), query.limit)?;
+    let names = app.engine.names(caller.tenant, page.items.iter().map(|view| view.secret.created_by.as_str())).await?;
+    for view in &mut page.items {
+        view.created_by_name = names.of(&view.secret.created_by);
+    }
+    Ok(Json(page))
 }
 
 /// Sets a secret. The value before it is gone, and what was approved with that one does not run with this one.
@@ -336,7 +344,7 @@ async fn info(app: &App, caller: &Caller, place: SecretPlace, name: &str) -> Res
 fn view(secret: SecretInfo, workspaces: &[Workspace], warnings: Vec<String>) -> SecretView {
     let of = |one: &&Workspace| SecretPlace::workspace(one.id).id == secret.scope_id;
     let workspace = workspaces.iter().find(of).filter(|_| secret.scope == SecretScope::Workspace);
-    SecretView { workspace: workspace.map(|one| one.slug.clone()), secret, warnings }
+    SecretView { workspace: workspace.map(|one| one.slug.clone()), secret, created_by_name: None, warnings }
 }
 
 fn resolved(app: &App, caller: &Caller, name: &str) -> Result<toolgate_registry::snapshot::ResolvedTool, Fault> {

@@ -1,6 +1,8 @@
 //! The server's own keys, for its operator: which there are, a new one of a kind, and all under another master key.
 //! Deliberately absent: the keys themselves.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Serialize;
@@ -24,6 +26,9 @@ pub struct ServerKey {
     /// Absent: the server's own, for all tenants.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant_id: Option<TenantId>,
+    /// The tenant's short name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
     /// `active`: makes things. `retiring`: what it made is still good. `retired`: no longer.
     state: String,
     created_at: Timestamp,
@@ -52,11 +57,15 @@ pub async fn list(
     caller.require(&Permission::CONFIG_EDIT)?;
     let keys = app.keyring.list().await?;
     let count = keys.len();
+    let tenants = app.store.tenants().await.map_err(Fault::from)?;
+    let slugs: HashMap<TenantId, String> = tenants.into_iter().map(|one| (one.id, one.slug.to_string())).collect();
     let shown = |(index, key): (usize, KeyInfo)| {
         let KeyInfo { kind, kid, tenant, state, created_at } = key;
         let state = state.as_str().to_owned();
         let order = u8::from(state != "active");
-        (format!("{kind} {order} {index:08} {count}"), ServerKey { kind, kid, tenant_id: tenant, state, created_at })
+        let slug = tenant.and_then(|id| slugs.get(&id).cloned());
+        let place = format!("{kind} {order} {index:08} {count}");
+        (place, ServerKey { kind, kid, tenant_id: tenant, tenant: slug, state, created_at })
     };
     let items: Vec<(String, ServerKey)> = keys.into_iter().enumerate().map(shown).collect();
     let list = ListOf { tenant: caller.tenant, list: "server_keys", filter: "" };

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::{AgentId, Amount, Caller, Fault, Page, RunId, Scope, Timestamp, TokenId, json as strict};
+use toolgate_engine::names::Names;
 use toolgate_engine::tokens::{Minted, NewToken, claims_of};
 use toolgate_policy::constraint::Constraint;
 use toolgate_policy::labels::Labels;
@@ -65,6 +66,8 @@ pub struct TokenInfo {
     /// Who is answerable.
     principal: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    principal_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     agent_id: Option<AgentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_name: Option<String>,
@@ -89,6 +92,8 @@ pub struct TokenInfo {
     revoked_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_by_name: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -147,7 +152,8 @@ pub async fn mint(
     };
     let new = NewToken { wanted, agent, parent };
     let Minted { row, claims, text } = app.engine.mint_token(&caller, new, &app.issuer()?).await?;
-    Ok((StatusCode::CREATED, Json(MintedToken { token: text, info: info(&app, &caller, row, claims)? })))
+    let info = named_info(&app, &caller, row, claims).await?;
+    Ok((StatusCode::CREATED, Json(MintedToken { token: text, info })))
 }
 
 /// One's own tokens, all with `keys.all`, or those of an agent that one manages; newest first. With a token: itself and
@@ -169,9 +175,10 @@ pub async fn list(
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next_cursor = if more { rows.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
+    let names = names_of(&app, &caller, &rows).await?;
     let shown = |row: TokenRow| {
         let claims = claims_of(&row)?;
-        info(&app, &caller, row, claims)
+        info(&app, &caller, row, claims, &names)
     };
     Ok(Json(Page { items: rows.into_iter().map(shown).collect::<Result<_, Fault>>()?, next_cursor }))
 }
@@ -181,7 +188,7 @@ pub async fn list(
 pub async fn show(State(app): State<App>, By(caller): By, Path(id): Path<String>) -> Result<Json<TokenInfo>, Problem> {
     let row = app.engine.readable_token(&caller, &id).await?;
     let claims = claims_of(&row)?;
-    Ok(Json(info(&app, &caller, row, claims)?))
+    Ok(Json(named_info(&app, &caller, row, claims).await?))
 }
 
 /// Revokes a token and those made of it, at once.
@@ -194,7 +201,7 @@ pub async fn revoke(
     let row = app.engine.revoke_token(&caller, &id).await?;
     app.forget_callers();
     let claims = claims_of(&row)?;
-    Ok(Json(info(&app, &caller, row, claims)?))
+    Ok(Json(named_info(&app, &caller, row, claims).await?))
 }
 
 /// Revokes every token of an agent, at once.
@@ -209,7 +216,18 @@ pub async fn revoke_of_agent(
     Ok(Json(RevokedTokens { revoked }))
 }
 
-fn info(app: &App, caller: &Caller, row: TokenRow, claims: Claims) -> Result<TokenInfo, Fault> {
+async fn names_of(app: &App, caller: &Caller, rows: &[TokenRow]) -> Result<Names, Fault> {
+    let people: Vec<String> =
+        rows.iter().flat_map(|row| [Some(row.principal.to_string()), row.revoked_by.clone()]).flatten().collect();
+    app.engine.names(caller.tenant, people.iter().map(String::as_str)).await
+}
+
+async fn named_info(app: &App, caller: &Caller, row: TokenRow, claims: Claims) -> Result<TokenInfo, Fault> {
+    let names = names_of(app, caller, std::slice::from_ref(&row)).await?;
+    info(app, caller, row, claims, &names)
+}
+
+fn info(app: &App, caller: &Caller, row: TokenRow, claims: Claims, names: &Names) -> Result<TokenInfo, Fault> {
     let snapshot = app.registry.snapshot();
     let agent = row.agent.and_then(|id| snapshot.tenant(caller.tenant).ok()?.agents.get(&id));
     let state = if row.revoked_at.is_some() {
@@ -225,6 +243,7 @@ fn info(app: &App, caller: &Caller, row: TokenRow, claims: Claims) -> Result<Tok
         state,
         parent: row.parent,
         principal: row.principal.to_string(),
+        principal_name: names.of_principal(row.principal),
         agent_id: row.agent,
         agent_name: agent.map(|agent| agent.spec.name.to_string()),
         run_id: claims.run,
@@ -239,6 +258,7 @@ fn info(app: &App, caller: &Caller, row: TokenRow, claims: Claims) -> Result<Tok
         created_at: row.created_at,
         expires_at: row.expires_at,
         revoked_at: row.revoked_at,
+        revoked_by_name: row.revoked_by.as_deref().and_then(|by| names.of(by)),
         revoked_by: row.revoked_by,
     })
 }

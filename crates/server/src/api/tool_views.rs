@@ -71,6 +71,7 @@ pub struct VersionSummary {
     pub behaviour_digest: Digest,
     pub input_schema_digest: Digest,
     pub published_by: String,
+    pub published_by_name: Option<String>,
     pub created_at: Timestamp,
 }
 
@@ -87,6 +88,7 @@ impl From<&Version> for VersionSummary {
             behaviour_digest: version.published.behaviour_digest,
             input_schema_digest: toolgate_contracts::json::digest(&version.definition.input_schema),
             published_by: version.published_by.clone(),
+            published_by_name: None,
             created_at: version.created_at,
         }
     }

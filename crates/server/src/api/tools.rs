@@ -295,7 +295,12 @@ pub async fn versions(
         tool.tool.versions.iter().enumerate().map(|(place, version)| (place, VersionSummary::from(version.as_ref())));
     let page =
         page_of(rows.collect(), |(place, _)| format!("{place:09}"), &list, query.cursor.as_deref(), query.limit)?;
-    Ok(Json(page.map(|(_, version)| version)))
+    let mut page = page.map(|(_, version)| version);
+    let names = app.engine.names(caller.tenant, page.items.iter().map(|one| one.published_by.as_str())).await?;
+    for version in &mut page.items {
+        version.published_by_name = names.of(&version.published_by);
+    }
+    Ok(Json(page))
 }
 
 #[derive(Deserialize, IntoParams)]

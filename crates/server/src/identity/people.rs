@@ -126,13 +126,9 @@ impl App {
             created_at: now,
         };
         let mut change = Change::new(caller.tenant);
-        let account = match (&user.kind, &user.email) {
-            (UserKind::Service, _) => None,
-            (UserKind::Person, Some(email)) => match self.store.account_by_email(email).await? {
-                Some(known) => Some(known),
-                None => Some(self.add_account(&mut change, &user, now)),
-            },
-            (UserKind::Person, None) => Some(self.add_account(&mut change, &user, now)),
+        let account = match user.kind {
+            UserKind::Service => None,
+            UserKind::Person => Some(self.account_for(&mut change, &user, now).await?),
         };
         change.insert_user(&user, account);
         change.audit(&self.entry(
@@ -153,10 +149,21 @@ impl App {
         Ok(user)
     }
 
-    fn add_account(&self, change: &mut Change, user: &User, now: Timestamp) -> AccountId {
+    /// The account of a new member: that of the e-mail address where there is one, otherwise a new one.
+    pub(super) async fn account_for(
+        &self,
+        change: &mut Change,
+        user: &User,
+        now: Timestamp,
+    ) -> Result<AccountId, Fault> {
+        if let Some(email) = &user.email
+            && let Some(known) = self.store.account_by_email(email).await?
+        {
+            return Ok(known);
+        }
         let account = self.new_id();
         change.insert_account(account, user.email.as_deref(), &user.name, now);
-        account
+        Ok(account)
     }
 
     pub async fn edit_user(&self, caller: &Caller, name: &str, edit: UserEdit) -> Result<User, Fault> {
@@ -198,7 +205,7 @@ impl App {
 }
 
 /// Roles give the product's own rights; by word one gets only what tools demand.
-fn check_permissions(permissions: &Permissions) -> Result<(), Fault> {
+pub(super) fn check_permissions(permissions: &Permissions) -> Result<(), Fault> {
     match permissions.iter().find(|permission| !permission.is_tools_own()) {
         None => Ok(()),
         Some(own) => Err(Fault::invalid(
@@ -209,7 +216,7 @@ fn check_permissions(permissions: &Permissions) -> Result<(), Fault> {
     }
 }
 
-fn check_email(email: Option<&str>) -> Result<(), Fault> {
+pub(super) fn check_email(email: Option<&str>) -> Result<(), Fault> {
     match email {
         Some(email)
             if email.len() > 254

@@ -1,36 +1,78 @@
-//! Browser sessions: begun by a one-time link, ended by signing out or by time.
+//! Signing in by a one-time link or a password, and the attempts that are counted while somebody guesses.
+//!
+//! Deliberately absent: locking anybody out. Whoever guesses waits longer and longer; whose password it is never more
+//! than [`PERSON_MS_MAX`].
+
+use std::net::IpAddr;
 
 use serde_json::json;
-use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{Caller, Fault, FaultKind, Permission, Principal, SessionId, Timestamp};
+use toolgate_contracts::{Caller, Digest, Fault, FaultKind, Permission, Principal, SessionId, Timestamp, UserId};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
 use toolgate_store::people::UserKind;
+use toolgate_store::sign_in::{Candidate, Delay, How, LinkPurpose, NewSession};
 
 use super::require_grantable;
-use crate::app::App;
+use crate::app::{App, FIRST_TENANT};
 use crate::seal;
 
 pub const LINK_MINUTES: i64 = 10;
+const LOGIN_CHARS_MAX: usize = 254;
+const USER_AGENT_CHARS_MAX: usize = 200;
+
+/// Wrong passwords for one person before anybody waits, and how long at most.
+const PERSON_FREE: u32 = 5;
+const PERSON_MS_MAX: i64 = 60_000;
+/// The same for a network, behind which there may be many people.
+const NETWORK_FREE: u32 = 25;
+const NETWORK_MS_MAX: i64 = 15 * 60_000;
+
+/// Where a request comes from, as far as that is known.
+#[derive(Clone, Debug, Default)]
+pub struct Whence {
+    pub address: Option<IpAddr>,
+    pub user_agent: Option<String>,
+}
+
+impl Whence {
+    /// What is counted together: an IPv4 address, or the network that one IPv6 subscriber has.
+    fn network(&self) -> Option<String> {
+        self.address.map(|address| match address.to_canonical() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+            }
+        })
+    }
+
+    fn shown_agent(&self) -> Option<String> {
+        let agent = self.user_agent.as_deref()?;
+        Some(agent.chars().filter(|c| !c.is_control()).take(USER_AGENT_CHARS_MAX).collect())
+    }
+}
+
+/// The secret of a new session, and when it ends at the latest.
+pub struct Begun {
+    pub token: String,
+    pub expires_at: Timestamp,
+}
+
+/// An attempt that was counted as wrong before anybody knows.
+pub(super) struct Attempt {
+    person: Digest,
+    network: Option<Digest>,
+}
 
 impl App {
     /// A link that signs one user in, once. The token goes into the fragment, which no server and no log sees.
     pub async fn create_link(&self, caller: &Caller, name: &str) -> Result<(String, Timestamp), Fault> {
-        caller.require(&Permission::MEMBERS_MANAGE)?;
-        let user = self.store.user(caller.tenant, name).await?.ok_or_else(|| Fault::not_found("user", name))?;
-        if user.kind == UserKind::Service || user.disabled {
-            let what = if user.disabled { "is disabled" } else { "is a service and does not sign in" };
-            return Err(Fault::conflict(
-                format!("`{}` {what}", user.name),
-                "services use keys; enable a person with `toolgate user set NAME --enable`",
-            ));
-        }
-        require_grantable(caller, &user.roles)?;
+        let user = self.person_to_let_in(caller, name).await?;
         let now = self.clock.now();
         let expires_at = now.plus_seconds(LINK_MINUTES * 60);
         let (token, hash) = seal::token(&self.rng);
         let mut change = Change::new(caller.tenant);
-        change.insert_link(hash, user.id, now, expires_at);
+        change.insert_link(LinkPurpose::SignIn, hash, user.id, now, expires_at);
         change.audit(&self.entry(
             caller,
             caller.tenant,
@@ -42,8 +84,27 @@ impl App {
         Ok((token, expires_at))
     }
 
-    /// Spends a link for a session: the session's token, and when it ends at the latest.
-    pub async fn sign_in(&self, token: &str) -> Result<(String, Timestamp), Fault> {
+    /// A person in force, whose rights the caller has too.
+    pub(super) async fn person_to_let_in(
+        &self,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<toolgate_store::people::User, Fault> {
+        caller.require(&Permission::MEMBERS_MANAGE)?;
+        let user = self.store.user(caller.tenant, name).await?.ok_or_else(|| Fault::not_found("user", name))?;
+        if user.kind == UserKind::Service || user.disabled {
+            let what = if user.disabled { "is disabled" } else { "is a service and does not sign in" };
+            return Err(Fault::conflict(
+                format!("`{}` {what}", user.name),
+                "services use keys; enable a person with `toolgate user set NAME --enable`",
+            ));
+        }
+        require_grantable(caller, &user.roles)?;
+        Ok(user)
+    }
+
+    /// Spends a link for a session.
+    pub async fn sign_in_by_link(&self, token: &str, whence: &Whence) -> Result<Begun, Fault> {
         let hash = seal::token_hash(token);
         let unknown = || {
             Fault::new(
@@ -52,39 +113,178 @@ impl App {
                 "make a new one with `toolgate user sign-in-link NAME`",
             )
         };
-        let holder = self.store.link_holder(hash).await?.ok_or_else(unknown)?;
         let now = self.clock.now();
-        let expires_at = now.plus_seconds(i64::from(self.config.number("session_hours")) * 3600);
-        let (session_token, session_hash) = seal::token(&self.rng);
-        let session: SessionId = self.new_id();
-        let mut change = Change::new(holder.tenant);
-        change.spend_link(hash, now);
-        change.insert_session(session, holder.user, session_hash, now, expires_at);
-        let actor = Principal::User(holder.user);
-        change.audit(&Entry {
-            id: self.new_id(),
-            at: now,
-            tenant: holder.tenant,
-            actor: actor.to_string(),
-            action: "user.sign_in".to_owned(),
-            object: holder.user_name,
-            details: serde_json::Map::new(),
-        });
+        let owner = self.store.link_owner(LinkPurpose::SignIn, hash, now).await?.ok_or_else(unknown)?;
+        let mut change = Change::new(owner.tenant);
+        change.spend_link(LinkPurpose::SignIn, hash, now);
+        // Whoever has a password or a provider proves who they are by that; to others a link is all there is.
+        let proves = self.ways_to_prove(&owner).await?.is_empty();
+        let begun = self.begin_session(&mut change, owner.user, How::Link, whence, proves);
+        self.note_sign_in(&mut change, &owner, How::Link);
         self.store.commit(change).await?;
-        Ok((session_token, expires_at))
+        Ok(begun)
     }
 
-    pub async fn sign_out(&self, caller: &Caller) -> Result<(), Fault> {
-        let Credential::BrowserSession(session) = caller.credential else {
-            return Err(Fault::invalid(
-                "only a browser session can be signed out",
-                "revoke a key with `toolgate key revoke`",
+    /// Signs in with a name or an e-mail address and a password.
+    pub async fn sign_in_by_password(
+        &self,
+        login: &str,
+        tenant: Option<&str>,
+        password: &str,
+        whence: &Whence,
+    ) -> Result<Begun, Fault> {
+        if self.config.get("password_sign_in") != "true" {
+            return Err(Fault::new(
+                FaultKind::Forbidden,
+                "signing in with a password is switched off here",
+                "sign in with the provider that the sign-in page names, or by a link of an administrator",
             ));
+        }
+        let login = login.trim();
+        if login.chars().count() > LOGIN_CHARS_MAX {
+            return Err(not_right());
+        }
+        let attempt = self.count_attempt(&format!("{}\n{}", tenant.unwrap_or_default(), login), whence).await?;
+        let found = self.store.candidate(login, tenant, FIRST_TENANT).await?;
+        let kept = found.as_ref().and_then(|found| found.password_hash.clone());
+        let fits = self.fits(password, kept).await?;
+        let Some(person) = found.filter(|_| fits) else {
+            tracing::info!(login, network = whence.network(), "a sign-in with a password was refused");
+            return Err(not_right());
         };
-        let mut change = Change::new(caller.tenant);
-        change.revoke_session(session, self.clock.now());
-        change.audit(&self.entry(caller, caller.tenant, "user.sign_out", &caller.display_name, json!({})));
+        self.attempt_was_right(attempt).await?;
+        let mut change = Change::new(person.tenant);
+        let begun = self.begin_session(&mut change, person.user, How::Password, whence, true);
+        self.note_sign_in(&mut change, &person, How::Password);
         self.store.commit(change).await?;
-        Ok(())
+        Ok(begun)
+    }
+
+    /// Adds a session to a change. `proves`: whether the way in counts as a fresh sign-in.
+    pub(super) fn begin_session(
+        &self,
+        change: &mut Change,
+        user: UserId,
+        how: How,
+        whence: &Whence,
+        proves: bool,
+    ) -> Begun {
+        let expires_at = self.clock.now().plus_seconds(i64::from(self.config.number("session_hours")) * 3600);
+        self.begin_session_until(change, (user, how), whence, proves, expires_at)
+    }
+
+    /// For a session that goes on as another, and does not last longer for it.
+    pub(super) fn begin_session_until(
+        &self,
+        change: &mut Change,
+        (user, how): (UserId, How),
+        whence: &Whence,
+        proves: bool,
+        expires_at: Timestamp,
+    ) -> Begun {
+        let now = self.clock.now();
+        let (token, token_hash) = seal::token(&self.rng);
+        let id: SessionId = self.new_id();
+        change.insert_session(NewSession {
+            id,
+            user,
+            token_hash,
+            how,
+            address: whence.address.map(|address| address.to_string()),
+            user_agent: whence.shown_agent(),
+            at: now,
+            expires_at,
+            proved_at: proves.then_some(now),
+        });
+        Begun { token, expires_at }
+    }
+
+    pub(super) fn note_sign_in(&self, change: &mut Change, person: &Candidate, how: How) {
+        change.audit(&self.entry_of(person, "user.sign_in", json!({"how": how})));
+    }
+
+    /// An entry about somebody by themselves, who is no caller yet.
+    pub(super) fn entry_of(&self, person: &Candidate, action: &str, details: serde_json::Value) -> Entry {
+        Entry {
+            id: self.new_id(),
+            at: self.clock.now(),
+            tenant: person.tenant,
+            actor: Principal::User(person.user).to_string(),
+            action: action.to_owned(),
+            object: person.name.clone(),
+            details: details.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Counts an attempt at somebody's password, or refuses it when it comes too early.
+    pub(super) async fn count_attempt(&self, whose: &str, whence: &Whence) -> Result<Attempt, Fault> {
+        let person = counted("person", &whose.to_lowercase());
+        let network = whence.network().map(|network| counted("network", &network));
+        let mut delays = vec![Delay { key: person, free: PERSON_FREE, most_ms: PERSON_MS_MAX }];
+        delays.extend(network.map(|key| Delay { key, free: NETWORK_FREE, most_ms: NETWORK_MS_MAX }));
+        match self.store.attempt(&delays, self.clock.now()).await? {
+            None => Ok(Attempt { person, network }),
+            Some(wait_ms) => Err(too_many(wait_ms)),
+        }
+    }
+
+    pub(super) async fn attempt_was_right(&self, attempt: Attempt) -> Result<(), Fault> {
+        Ok(self.store.attempt_was_right(attempt.person, attempt.network).await?)
+    }
+
+    /// Whether something that anybody may ask for is asked for too often: by one network, or about one person.
+    pub(super) async fn asked_too_often(&self, what: &str, whose: &str, whence: &Whence) -> Result<bool, Fault> {
+        let now = self.clock.now();
+        if let Some(network) = whence.network() {
+            let key = counted(what, &network);
+            let delay = Delay { key, free: NETWORK_FREE, most_ms: NETWORK_MS_MAX };
+            if let Some(wait_ms) = self.store.attempt(&[delay], now).await? {
+                return Err(too_many(wait_ms));
+            }
+        }
+        let key = counted(&format!("{what} of"), &whose.to_lowercase());
+        let delay = Delay { key, free: PERSON_FREE, most_ms: NETWORK_MS_MAX };
+        Ok(self.store.attempt(&[delay], now).await?.is_some())
+    }
+}
+
+fn counted(what: &str, whose: &str) -> Digest {
+    Digest::of(format!("toolgate/attempt/1\n{what}\n{whose}").as_bytes())
+}
+
+fn too_many(wait_ms: i64) -> Fault {
+    let seconds = wait_ms.div_euclid(1000) + i64::from(wait_ms.rem_euclid(1000) > 0);
+    Fault::new(
+        FaultKind::RateLimited,
+        "there were too many attempts",
+        format!("try again in {seconds} seconds, or ask for a link to set a new password"),
+    )
+    .with_details(json!({"retry_after_s": seconds}))
+}
+
+/// The same whatever was wrong: who exists is nobody's business.
+fn not_right() -> Fault {
+    Fault::new(
+        FaultKind::Unauthenticated,
+        "the name or the password is not right",
+        "check both; somebody in several tenants names the tenant too, and who has no password asks for a link",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_subscriber_is_one_network() {
+        #[track_caller]
+        fn check(address: &str, network: &str) {
+            let whence = Whence { address: Some(address.parse().unwrap()), user_agent: None };
+            assert_eq!(whence.network().unwrap(), network);
+        }
+        check("203.0.113.9", "203.0.113.9");
+        check("::ffff:203.0.113.9", "203.0.113.9");
+        check("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64");
+        check("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64");
     }
 }

@@ -3,27 +3,16 @@
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::json;
-use toolgate_contracts::{Clock, Timestamp};
 use toolgate_store::MIGRATIONS;
 use toolgate_store::testing::Database;
 use tower::ServiceExt as _;
 
-use crate::world::{As, answer, open, send, tool};
+use crate::world::{As, answer, send, tool, two_replicas};
 
 #[tokio::test]
 async fn a_replica_never_serves_older_than_it_promised() {
     let Some(database) = Database::postgres(MIGRATIONS).await else { return };
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    // Replicas of one database share the key that wraps all others.
-    std::fs::write(folders[0].path().join("master.key"), "11".repeat(32)).unwrap();
-    std::fs::set_permissions(folders[0].path().join("master.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
-        .unwrap();
-    std::fs::copy(folders[0].path().join("master.key"), folders[1].path().join("master.key")).unwrap();
-    let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
-    let (first, second) = tokio::join!(
-        open(&database, folders[0].path(), clock.clone(), 1),
-        open(&database, folders[1].path(), clock, 2)
-    );
+    let ([first, second], _folders) = two_replicas(&database).await;
     let body = json!({"definition": tool("readRecord", json!({})), "apply": true});
     let registered = send(first.router(), &As::Owner, "POST", "/api/v1/tools", body).await;
     let revision = registered.headers["toolgate-revision"].to_str().unwrap().to_owned();

@@ -132,6 +132,22 @@ pub async fn open(database: &Database, folder: &std::path::Path, clock: Clock, s
     App::open(config, folder, CODE, clock, Rng::seeded(seed)).await.map_err(|fault| format!("{fault:?}")).unwrap()
 }
 
+/// Two copies of the program on one database, with the folders they live in.
+pub async fn two_replicas(database: &Database) -> ([App; 2], [tempfile::TempDir; 2]) {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    // Replicas of one database share the key that wraps all others.
+    let [own, other] = folders.each_ref().map(|folder| folder.path().join("master.key"));
+    std::fs::write(&own, "11".repeat(32)).unwrap();
+    std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::copy(own, other).unwrap();
+    let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
+    let (first, second) = tokio::join!(
+        open(database, folders[0].path(), clock.clone(), 1),
+        open(database, folders[1].path(), clock, 2)
+    );
+    ([first, second], folders)
+}
+
 /// An application on SQLite with settings of its own, for what no database has a part in.
 pub async fn with_settings(settings: &[(&'static str, &str)]) -> (App, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();

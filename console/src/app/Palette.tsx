@@ -1,0 +1,111 @@
+// Search everything and act, from the keyboard: Ctrl K.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useDeferredValue, useState } from 'react'
+import { Autocomplete, Dialog, Input, Menu, MenuItem, Modal, ModalOverlay, SearchField } from 'react-aria-components'
+import { api, taken } from '../api/client'
+import { to } from '../paths'
+import css from './Palette.module.css'
+import { router } from './routes'
+import { type Me, may } from './session'
+import { chooseTheme } from './theme'
+
+interface Entry {
+  id: string
+  words: string
+  note: string
+  mono?: boolean
+  act: () => void
+}
+
+const FOUND_MAX = 20
+
+export function Palette({ isOpen, onClose, me }: { isOpen: boolean; onClose: () => void; me: Me }) {
+  return (
+    <ModalOverlay
+      className={css.overlay ?? ''}
+      isOpen={isOpen}
+      onOpenChange={(open) => {
+        if (!open) onClose()
+      }}
+      isDismissable
+    >
+      <Modal className={css.modal ?? ''}>
+        <Dialog aria-label="Search and act" className={css.dialog ?? ''}>
+          <Finder me={me} onClose={onClose} />
+        </Dialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}
+
+function Finder({ me, onClose }: { me: Me; onClose: () => void }) {
+  const [words, setWords] = useState('')
+  const asked = useDeferredValue(words.trim())
+  const navigate = useNavigate()
+  const found = useQuery({
+    queryKey: ['search', asked],
+    queryFn: ({ signal }) =>
+      taken(api.GET('/api/v1/search', { params: { query: { q: asked, limit: FOUND_MAX } }, signal })),
+    enabled: asked !== '',
+  })
+  const actions: readonly (Entry & { permission?: string })[] = [
+    { id: 'home', words: 'Home', note: 'go', act: () => void navigate(to.home()) },
+    { id: 'tools', words: 'Tools', note: 'go', act: () => void navigate(to.tools()) },
+    { id: 'approvals', words: 'Approvals', note: 'go', act: () => void navigate(to.approvals()) },
+    { id: 'calls', words: 'Calls', note: 'go', act: () => void navigate(to.calls()) },
+    { id: 'failed', words: 'Failed calls', note: 'go', act: () => void navigate(to.calls({ status: 'failed' })) },
+    {
+      id: 'unknown',
+      words: 'Calls with an unknown outcome',
+      note: 'go',
+      act: () => void navigate(to.calls({ status: 'outcome_unknown' })),
+    },
+    { id: 'runs', words: 'Runs', note: 'go', act: () => void navigate(to.runs()) },
+    { id: 'agents', words: 'Agents', note: 'go', permission: 'agents.read', act: () => void navigate(to.agents()) },
+    { id: 'people', words: 'People', note: 'go', permission: 'members.manage', act: () => void navigate(to.people()) },
+    { id: 'account', words: 'Account and sign-out', note: 'go', act: () => void navigate(to.account()) },
+    { id: 'light', words: 'Theme: light', note: 'set', act: () => chooseTheme('light') },
+    { id: 'dark', words: 'Theme: dark', note: 'set', act: () => chooseTheme('dark') },
+    { id: 'system', words: 'Theme: as the system', note: 'set', act: () => chooseTheme('system') },
+    { id: 'api', words: 'API reference', note: 'open', act: () => window.location.assign('/docs/api') },
+  ]
+  const fitting = actions.filter(
+    ({ words: title, permission }) =>
+      title.toLowerCase().includes(asked.toLowerCase()) && (permission === undefined || may(me, permission)),
+  )
+  const hits: Entry[] = (found.data?.items ?? []).map((hit) => ({
+    id: `${hit.kind}:${hit.name}`,
+    words: hit.name,
+    note: hit.title ? `${hit.kind} · ${hit.title}` : hit.kind,
+    mono: true,
+    act: () => void router.navigate(hit.kind === 'agent' ? to.agent(hit.name) : to.tool(hit.name)),
+  }))
+  const entries = asked === '' ? fitting : [...hits, ...fitting]
+  return (
+    <Autocomplete inputValue={words} onInputChange={setWords}>
+      <SearchField aria-label="Search everything" className={css.search ?? ''} autoFocus>
+        <Input className={css.input ?? ''} placeholder="Find a tool or an agent, or say what to do" />
+      </SearchField>
+      <Menu
+        items={entries}
+        className={css.list ?? ''}
+        aria-label="What was found"
+        onAction={(id) => {
+          onClose()
+          entries.find((entry) => entry.id === id)?.act()
+        }}
+        renderEmptyState={() => (
+          <p className={css.none}>{found.isFetching ? 'Searching…' : `Nothing is called “${asked}”.`}</p>
+        )}
+      >
+        {(entry) => (
+          <MenuItem id={entry.id} textValue={entry.words} className={css.entry ?? ''}>
+            {entry.mono ? <code>{entry.words}</code> : <span>{entry.words}</span>}
+            <span className={css.note}>{entry.note}</span>
+          </MenuItem>
+        )}
+      </Menu>
+    </Autocomplete>
+  )
+}

@@ -1,0 +1,159 @@
+// The frame around every page behind the sign-in: who, where, what waits.
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, type LinkProps, Navigate, Outlet, useLocation } from '@tanstack/react-router'
+import {
+  Bot,
+  CircleCheckBig,
+  History,
+  House,
+  type LucideIcon,
+  MoonStar,
+  Search,
+  SquareChartGantt,
+  UserRound,
+  UsersRound,
+  Wrench,
+} from 'lucide-react'
+import { lazy, Suspense, useEffect, useState } from 'react'
+import { Button as AriaButton } from 'react-aria-components'
+import { follow, useConnection } from '../api/live'
+import { queries } from '../api/queries'
+import { to } from '../paths'
+import { Body } from '../ui/Page'
+import { Problem } from '../ui/Problem'
+import { SkeletonRows } from '../ui/Skeleton'
+import css from './Shell.module.css'
+import { type Me, may, SessionProvider } from './session'
+import { chooseTheme, useTheme } from './theme'
+
+// Only who searches loads the search.
+const Palette = lazy(async () => ({ default: (await import('./Palette')).Palette }))
+
+interface Place {
+  label: string
+  icon: LucideIcon
+  link: LinkProps
+  permission?: string
+  /** Among the few that fit the bottom of a phone. */
+  phone?: boolean
+}
+
+const PLACES: readonly Place[] = [
+  { label: 'Home', icon: House, link: to.home(), phone: true },
+  { label: 'Tools', icon: Wrench, link: to.tools(), phone: true },
+  { label: 'Approvals', icon: CircleCheckBig, link: to.approvals(), phone: true },
+  { label: 'Calls', icon: History, link: to.calls(), phone: true },
+  { label: 'Runs', icon: SquareChartGantt, link: to.runs() },
+  { label: 'Agents', icon: Bot, link: to.agents(), permission: 'agents.read' },
+  { label: 'People', icon: UsersRound, link: to.people(), permission: 'members.manage' },
+]
+
+export function Shell() {
+  const session = useQuery(queries.session())
+  const location = useLocation()
+  if (session.isPending) return <SkeletonRows />
+  if (session.isError && !session.data) {
+    return (
+      <Body narrow>
+        <Problem error={session.error} retry={() => void session.refetch()} />
+      </Body>
+    )
+  }
+  const me = session.data.me
+  if (!me) return <Navigate {...to.signIn(location.href === '/' ? undefined : location.href)} replace />
+  return (
+    <SessionProvider me={me}>
+      <Frame me={me} />
+    </SessionProvider>
+  )
+}
+
+function Frame({ me }: { me: Me }) {
+  const client = useQueryClient()
+  const readsAll = may(me, 'calls.read.all')
+  useEffect(() => (readsAll ? follow(client) : undefined), [client, readsAll])
+  const [palette, setPalette] = useState(false)
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === 'k') {
+        event.preventDefault()
+        setPalette(true)
+      }
+    }
+    window.addEventListener('keydown', pressed)
+    return () => window.removeEventListener('keydown', pressed)
+  }, [])
+  const waiting = useQuery(queries.waitingApprovals()).data?.count ?? 0
+  const places = PLACES.filter(({ permission }) => permission === undefined || may(me, permission))
+  return (
+    <div className={css.frame}>
+      <a href="#main" className={css.skip}>
+        Skip to the page
+      </a>
+      <nav className={css.nav} aria-label="Main">
+        <div className={css.brand}>
+          <img src="/mark.svg" alt="" width="18" height="18" /> Toolgate
+        </div>
+        <AriaButton className={`${css.place} ${css.find}`} onPress={() => setPalette(true)}>
+          <Search aria-hidden="true" /> <span>Search</span> <kbd>{COMMAND_KEY}K</kbd>
+        </AriaButton>
+        {places.map(({ label, icon: Icon, link, phone }) => (
+          <Link
+            key={label}
+            {...link}
+            className={phone ? css.place : `${css.place} ${css.wide}`}
+            activeOptions={{ exact: label === 'Home', includeSearch: false }}
+            activeProps={{ 'aria-current': 'page' }}
+          >
+            <Icon aria-hidden="true" /> <span>{label}</span>
+            {label === 'Approvals' && waiting > 0 && (
+              <b className={css.count}>
+                {waiting}
+                <span className="visually-hidden"> waiting</span>
+              </b>
+            )}
+          </Link>
+        ))}
+        <div className={css.foot}>
+          <Connection />
+          <ThemeButton />
+          <Link {...to.account()} className={css.place} activeProps={{ 'aria-current': 'page' }} data-testid="who">
+            <UserRound aria-hidden="true" />
+            <span className={css.who} title={`${me.name} in ${me.tenant}`}>
+              {me.name} <small>{me.tenant}</small>
+            </span>
+          </Link>
+        </div>
+      </nav>
+      <main id="main" className={css.main} tabIndex={-1}>
+        <Outlet />
+      </main>
+      {palette && (
+        <Suspense>
+          <Palette isOpen onClose={() => setPalette(false)} me={me} />
+        </Suspense>
+      )}
+    </div>
+  )
+}
+
+const COMMAND_KEY = navigator.userAgent.includes('Mac') ? '⌘' : 'Ctrl '
+
+function Connection() {
+  const connection = useConnection()
+  return (
+    <p role="status" className={connection === 'broken' ? css.broken : 'visually-hidden'}>
+      {connection === 'broken' ? 'Reconnecting…' : ''}
+    </p>
+  )
+}
+
+function ThemeButton() {
+  const theme = useTheme()
+  const next = theme === 'system' ? 'dark' : theme === 'dark' ? 'light' : 'system'
+  return (
+    <AriaButton className={css.place ?? ''} onPress={() => chooseTheme(next)}>
+      <MoonStar aria-hidden="true" /> <span>Theme: {theme}</span>
+    </AriaButton>
+  )
+}

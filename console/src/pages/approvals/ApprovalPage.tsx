@@ -1,0 +1,5 @@
+import { Page } from '../../ui/Page'
+
+export function ApprovalPage() {
+  return <Page title="ApprovalPage">Being written</Page>
+}

@@ -1,0 +1,5 @@
+import { Page } from '../../ui/Page'
+
+export function CallPage() {
+  return <Page title="CallPage">Being written</Page>
+}

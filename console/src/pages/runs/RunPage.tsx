@@ -1,0 +1,5 @@
+import { Page } from '../../ui/Page'
+
+export function RunPage() {
+  return <Page title="RunPage">Being written</Page>
+}

@@ -1,0 +1,5 @@
+import { Page } from '../../ui/Page'
+
+export function RunsPage() {
+  return <Page title="RunsPage">Being written</Page>
+}

@@ -1,0 +1,5 @@
+import { Page } from '../../ui/Page'
+
+export function ToolPage() {
+  return <Page title="ToolPage">Being written</Page>
+}

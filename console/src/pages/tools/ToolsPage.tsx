@@ -1,0 +1,5 @@
+import { Page } from '../../ui/Page'
+
+export function ToolsPage() {
+  return <Page title="ToolsPage">Being written</Page>
+}

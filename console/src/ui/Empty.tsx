@@ -1,0 +1,25 @@
+// Nothing here yet: why, and what to do next.
+import type { ReactNode } from 'react'
+import css from './Empty.module.css'
+
+export function Empty({
+  icon,
+  title,
+  command,
+  children,
+}: {
+  icon?: ReactNode
+  title: string
+  /** A line for the terminal that would change it. */
+  command?: string
+  children?: ReactNode
+}) {
+  return (
+    <div className={css.empty}>
+      {icon}
+      <h2>{title}</h2>
+      {children && <div className={css.words}>{children}</div>}
+      {command && <pre className={css.command}>{command}</pre>}
+    </div>
+  )
+}

@@ -1,0 +1,41 @@
+// Tabs whose choice lives in the address.
+import type { ReactNode } from 'react'
+import { Tabs as AriaTabs, Tab, TabList, TabPanel } from 'react-aria-components'
+import css from './Tabs.module.css'
+
+export interface TabSpec {
+  id: string
+  label: string
+  count?: number | undefined
+  content: () => ReactNode
+}
+
+export function Tabs({
+  label,
+  tabs,
+  chosen,
+  onChoose,
+}: {
+  label: string
+  tabs: readonly TabSpec[]
+  chosen: string
+  onChoose: (id: string) => void
+}) {
+  return (
+    <AriaTabs className={css.tabs ?? ''} selectedKey={chosen} onSelectionChange={(key) => onChoose(String(key))}>
+      <TabList className={css.list ?? ''} aria-label={label}>
+        {tabs.map(({ id, label: words, count }) => (
+          <Tab key={id} id={id} className={css.tab ?? ''}>
+            {words}
+            {count !== undefined && <span className={css.count}>{count}</span>}
+          </Tab>
+        ))}
+      </TabList>
+      {tabs.map(({ id, content }) => (
+        <TabPanel key={id} id={id} className={css.panel ?? ''}>
+          {id === chosen ? content() : null}
+        </TabPanel>
+      ))}
+    </AriaTabs>
+  )
+}
