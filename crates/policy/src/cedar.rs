@@ -42,7 +42,7 @@ use utoipa::ToSchema;
 pub use finding::{Gravity, PolicyFinding};
 pub use judgement::{Ask, Call, Judgement, PolicyFault, PolicyHit, Unattended};
 pub use set::Summary;
-pub use vocabulary::{KnownTool, Vocabulary};
+pub use vocabulary::{KnownPerson, KnownTool, Vocabulary};
 
 use pair::Pair;
 use set::Set;
@@ -185,11 +185,13 @@ impl Policies {
     pub fn compile(source: &str, vocabulary: &Vocabulary<'_>) -> Result<Compiled, Vec<PolicyFinding>> {
         let (set, mut findings) = stacker::grow(READ_STACK_BYTES, || {
             let (set, mut findings) = Set::read(source)?;
-            findings.extend(check::check(source, &set, vocabulary));
+            // Whoever mends the one error is told of the next one now.
+            let whole = !is_refused(&findings);
+            findings.extend(check::check(source, &set, whole, vocabulary));
             Ok::<_, Vec<PolicyFinding>>((set, findings))
         })?;
         finding::sort(&mut findings);
-        if findings.iter().any(|finding| finding.gravity == Gravity::Error) {
+        if is_refused(&findings) {
             return Err(findings);
         }
         let uses_log_only = set.uses_log_only();
@@ -199,7 +201,12 @@ impl Policies {
     /// Reads a set that was checked when it was activated. What has changed since is no reason to refuse it: a policy
     /// about a tool that is gone decides nothing, one about an argument that is gone errs and denies.
     pub fn load(source: &str) -> Result<Self, Vec<PolicyFinding>> {
-        stacker::grow(READ_STACK_BYTES, || Set::read(source)).map(|(set, _)| Self::new(Ok(set)))
+        let (set, mut findings) = stacker::grow(READ_STACK_BYTES, || Set::read(source))?;
+        if is_refused(&findings) {
+            finding::sort(&mut findings);
+            return Err(findings);
+        }
+        Ok(Self::new(Ok(set)))
     }
 
     /// Stands for a set that could not be had: every call is denied with `policy_error`.
@@ -255,6 +262,10 @@ impl Policies {
         self.pairs.insert(key, Arc::clone(&pair));
         pair
     }
+}
+
+fn is_refused(findings: &[PolicyFinding]) -> bool {
+    findings.iter().any(|finding| finding.gravity == Gravity::Error)
 }
 
 impl std::fmt::Debug for Policies {

@@ -31,7 +31,7 @@ pub use agents::{AgentDraft, FIRST_WORKSPACE, shown};
 pub use classify::Verdict;
 pub use guardrails::KeptGuardrail;
 pub use lifecycle::Reach;
-pub use policies::{DEFAULT_REVISION, Judged as JudgedPolicies};
+pub use policies::{Approvers, DEFAULT_REVISION, Judged as JudgedPolicies};
 pub use register::{Registration, RegistrationAction, Submitted};
 pub use stop::Target;
 

@@ -303,7 +303,7 @@ async fn what_is_only_logged_never_loosens_a_write() {
         assert_eq!(refused.kind(), FaultKind::Forbidden);
         let member = world.member();
         for who in [&member, &ben] {
-            assert_eq!(world.registry.check_policies(who, DEFAULTS).unwrap_err().kind(), FaultKind::Forbidden);
+            assert_eq!(world.registry.check_policies(who, DEFAULTS, None).unwrap_err().kind(), FaultKind::Forbidden);
             let refused = world.registry.activate_policies(who, 0, None).await.unwrap_err();
             assert_eq!(refused.kind(), FaultKind::Forbidden);
         }

@@ -16,22 +16,26 @@ use super::finding::{Gravity, PolicyFinding, shown};
 use super::rule::Effect;
 use super::set::{Policy, Set};
 use super::source::Source;
-use super::vocabulary::{Lexicon, Vocabulary};
+use super::vocabulary::{KnownPerson, Lexicon, Vocabulary};
 use super::{Action, SubjectKind};
 use schema::{Reach, Typed};
 
-pub(super) fn check(text: &str, set: &Set, vocabulary: &Vocabulary<'_>) -> Vec<PolicyFinding> {
+/// `whole`: the set holds all that is in the text.
+pub(super) fn check(text: &str, set: &Set, whole: bool, vocabulary: &Vocabulary<'_>) -> Vec<PolicyFinding> {
     let source = Source::read(text);
     let lexicon = Lexicon::new(vocabulary);
-    let mut findings = unpermitted(&source, set);
+    let mut findings = if whole { unpermitted(&source, set) } else { Vec::new() };
     let mut groups: BTreeMap<String, (Value, Vec<&Policy>)> = BTreeMap::new();
     let mut numbers: HashMap<&str, Vec<String>> = HashMap::new();
-    for (place, policy) in set.policies().iter().enumerate() {
+    for policy in set.policies() {
+        let place = policy.place;
         let subject = Checked { place, policy, source: &source };
         let before = findings.len();
         names::check(&subject, &lexicon, &mut findings);
         let reach = Reach::of(&policy.template, &lexicon);
         ignored_mode(&subject, &reach, &mut findings);
+        ignored_trial(&subject, &reach, &mut findings);
+        too_few_approvers(&subject, vocabulary, &mut findings);
         let Typed { record, decimals, problems } = schema::arguments(&policy.template, &reach);
         for (named, message, remedy) in problems {
             subject.find(&mut findings, "policy.argument", source.said(place, &named), message, remedy);
@@ -69,6 +73,11 @@ impl Checked<'_> {
 
 /// A set that permits nothing is legal, and rarely meant.
 fn unpermitted(source: &Source<'_>, set: &Set) -> Vec<PolicyFinding> {
+    if set.len() == 0 {
+        let message = "there is no policy in it, and no policy means that every call is denied";
+        let remedy = "begin with the default set: `toolgate policy show default`";
+        return vec![source.finding(Gravity::Warning, "policy.empty", None, 0, message, remedy)];
+    }
     let permits = |action: Action| {
         set.policies().iter().any(|policy| policy.effect == Effect::Permit && policy.actions.contains(&action))
     };
@@ -98,6 +107,56 @@ fn ignored_mode(subject: &Checked<'_>, reach: &Reach<'_>, findings: &mut Vec<Pol
     }
 }
 
+/// Trying a policy out never loosens what writes: there it decides at once.
+fn ignored_trial(subject: &Checked<'_>, reach: &Reach<'_>, findings: &mut Vec<PolicyFinding>) {
+    let Checked { place, policy, source } = subject;
+    let asks_for_class = || policy.cedar.to_string().contains("egress_class");
+    let tried = policy.log_only && policy.effect == Effect::Forbid;
+    if !tried || (reach.is_open() && asks_for_class()) {
+        return;
+    }
+    let mut writing: Vec<&str> =
+        reach.tools().iter().filter(|tool| tool.egress_class == EgressClass::Write).map(|tool| tool.name).collect();
+    writing.sort_unstable();
+    let Some(first) = writing.first() else { return };
+    let others = match writing.len() - 1 {
+        0 => String::new(),
+        1 => " and 1 other".to_owned(),
+        more => format!(" and {more} others"),
+    };
+    let verb = if writing.len() == 1 { "writes" } else { "write" };
+    let message = format!("`{}`{others} {verb}: there `@log_only` is not heeded, and the policy decides", shown(first));
+    let remedy = "leave it if that is meant, or narrow the policy: `when { resource.egress_class != \"write\" }`";
+    let offset = source.annotation(*place, "log_only");
+    findings.push(source.finding(Gravity::Warning, "policy.log-only", Some(&policy.id), offset, message, remedy));
+}
+
+/// More approvers than there are people who could be.
+fn too_few_approvers(subject: &Checked<'_>, vocabulary: &Vocabulary<'_>, findings: &mut Vec<PolicyFinding>) {
+    let Checked { place, policy, source } = subject;
+    let (Some(approvers), Some(people)) = (&policy.approvers, &vocabulary.people) else { return };
+    let is_meant = |person: &&KnownPerson<'_>| {
+        approvers.from.iter().any(|from| match from.split_once(':') {
+            Some(("role", role)) => person.roles.iter().any(|held| held.as_str() == role),
+            Some(("user", id)) => person.id == id,
+            _ => false,
+        })
+    };
+    let there = people.iter().filter(is_meant).count();
+    if there >= approvers.need as usize {
+        return;
+    }
+    let are = match there {
+        0 => "nobody there is one".to_owned(),
+        1 => "1 person is there".to_owned(),
+        some => format!("{some} people are there"),
+    };
+    let message = format!("`@approvers` needs {} and {are}: what it asks for would never be approved", approvers.need);
+    let remedy = "name more roles or people, ask for fewer, or give people the role with `toolgate user set`";
+    let offset = source.annotation(*place, "approvers");
+    findings.push(source.finding(Gravity::Warning, "policy.approvers", Some(&policy.id), offset, message, remedy));
+}
+
 fn validate(
     source: &Source<'_>,
     set: &Set,
@@ -121,7 +180,7 @@ fn validate(
     let mut findings = Vec::new();
     for error in result.validation_errors() {
         let id: &str = error.policy_id().as_ref();
-        let place = set.place(error.policy_id()).unwrap_or_default();
+        let place = place_of(set, error.policy_id());
         let message = spoken(&error.to_string(), id);
         let decimals = numbers.get(id).map(Vec::as_slice).unwrap_or_default();
         let remedy = remedy(&message, decimals, miette::Diagnostic::help(error).map(|help| help.to_string()));
@@ -134,7 +193,7 @@ fn validate(
         result.validation_warnings().filter(|it| !erring.iter().any(|id| id == it.policy_id().as_ref() as &str))
     {
         let id: &str = warning.policy_id().as_ref();
-        let place = set.place(warning.policy_id()).unwrap_or_default();
+        let place = place_of(set, warning.policy_id());
         let offset = offset(warning).unwrap_or_else(|| source.start(place));
         let help = miette::Diagnostic::help(warning).map(|help| help.to_string());
         let remedy = help.unwrap_or_else(|| "see whether the policy says what is meant".into());
@@ -142,6 +201,10 @@ fn validate(
         findings.push(source.finding(Gravity::Warning, "policy.warning", Some(id), offset, message, remedy));
     }
     findings
+}
+
+fn place_of(set: &Set, id: &cedar_policy::PolicyId) -> usize {
+    set.place(id).and_then(|index| set.policy(index)).map_or(0, |policy| policy.place)
 }
 
 /// Cedar's message without what a finding has anyway, and without the kind of principal and the action: an error holds

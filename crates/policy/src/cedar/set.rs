@@ -15,6 +15,8 @@ use super::{Action, POLICIES_MAX, SOURCE_BYTES_MAX};
 
 pub(super) struct Policy {
     pub id: String,
+    /// Its place in the text.
+    pub place: usize,
     pub effect: Effect,
     pub actions: Vec<Action>,
     pub reason: Option<String>,
@@ -76,7 +78,8 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// Reads a text as far as that goes without knowing which tools there are. Beside the set come warnings.
+    /// Reads a text as far as that goes without knowing which tools there are. Beside the set come findings: with an error
+    /// among them the set decides nothing and holds what could be read, for whoever says what else is wrong.
     pub fn read(text: &str) -> Result<(Self, Vec<PolicyFinding>), Vec<PolicyFinding>> {
         let source = Source::read(text);
         let refuse = |code, message: String, remedy: &str| {
@@ -144,10 +147,6 @@ impl Set {
                 }
                 Err(finding) => findings.push(finding),
             }
-        }
-        if findings.iter().any(|finding| finding.gravity == Gravity::Error) {
-            super::finding::sort(&mut findings);
-            return Err(findings);
         }
         Ok((set, findings))
     }
@@ -281,6 +280,7 @@ fn read_policy(
         ));
     }
     Ok(Policy {
+        place,
         cedar: policy.new_id(PolicyId::new(&id)),
         id,
         effect,

@@ -56,6 +56,13 @@ impl World {
             groups: vec!["spare"],
             agents: Some(vec!["clerk", "crawler"]),
             workspaces: Some(vec!["finance", "research"]),
+            people: Some(vec![
+                KnownPerson { id: "0199c1c0-0000-7000-8000-000000000001".to_owned(), roles: &[Role::Approver] },
+                KnownPerson {
+                    id: "0199c1c0-0000-7000-8000-000000000002".to_owned(),
+                    roles: &[Role::Admin, Role::Approver],
+                },
+            ]),
         }
     }
 

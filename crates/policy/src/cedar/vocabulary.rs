@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
-use toolgate_contracts::FoldedName;
 use toolgate_contracts::definition::EgressClass;
+use toolgate_contracts::{FoldedName, Role};
 
 /// The names of a tenant when a policy set is saved.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,14 @@ pub struct Vocabulary<'a> {
     /// Ids as `principal.id` has them; `None` leaves them unchecked.
     pub agents: Option<Vec<&'a str>>,
     pub workspaces: Option<Vec<&'a str>>,
+    /// Those who may decide on approvals; `None` leaves numbers of approvers unchecked.
+    pub people: Option<Vec<KnownPerson<'a>>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct KnownPerson<'a> {
+    pub id: String,
+    pub roles: &'a [Role],
 }
 
 #[derive(Clone, Debug)]
@@ -40,7 +48,7 @@ pub(super) struct Lexicon<'a> {
 
 impl<'a> Lexicon<'a> {
     pub fn new(vocabulary: &'a Vocabulary<'a>) -> Self {
-        let Vocabulary { tools, groups, agents, workspaces } = vocabulary;
+        let Vocabulary { tools, groups, agents, workspaces, people: _ } = vocabulary;
         let mut others = HashMap::new();
         for tool in tools {
             for alias in &tool.aliases {

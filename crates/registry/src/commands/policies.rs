@@ -3,8 +3,9 @@
 
 use serde_json::json;
 use toolgate_contracts::definition::EgressClass;
-use toolgate_contracts::{Caller, Fault, Permission};
-use toolgate_policy::cedar::{self, Compiled, KnownTool, Policies, PolicyFinding, Vocabulary};
+use toolgate_contracts::{Caller, Fault, Permission, Permissions};
+use toolgate_policy::cedar::{self, Compiled, KnownPerson, KnownTool, Policies, PolicyFinding, Vocabulary};
+use toolgate_store::people::{User, UserKind};
 use toolgate_store::policies::PolicyRevision;
 
 use super::Registry;
@@ -21,10 +22,17 @@ pub struct Judged {
 /// The set that every tenant begins with.
 pub const DEFAULT_REVISION: i64 = 0;
 const NOTE_BYTES_MAX: usize = 500;
+/// In a tenant with more people numbers of approvers are not looked at: there are enough.
+const PEOPLE_COUNTED_MAX: u32 = 1000;
+
+/// Those who may decide on approvals.
+#[derive(Debug)]
+pub struct Approvers(Vec<User>);
 
 impl TenantRegistry {
-    /// Checks a text against this tenant's tools, groups, agents and workspaces.
-    pub fn judge_policies(&self, source: &str) -> Judged {
+    /// Checks a text against this tenant's tools, groups, agents, workspaces and people; without them, numbers of
+    /// approvers are not looked at.
+    pub fn judge_policies(&self, source: &str, people: Option<&Approvers>) -> Judged {
         let tools = self
             .tools()
             .map(|tool| KnownTool {
@@ -45,6 +53,9 @@ impl TenantRegistry {
             groups: self.group_names(),
             agents: Some(self.agents.values().map(|agent| agent.spec.name.as_str()).collect()),
             workspaces: Some(self.workspaces.values().map(|workspace| workspace.slug.as_str()).collect()),
+            people: people.map(|Approvers(people)| {
+                people.iter().map(|user| KnownPerson { id: user.id.to_string(), roles: &user.roles }).collect()
+            }),
         };
         match Policies::compile(source, &vocabulary) {
             Ok(compiled) => Judged { findings: compiled.warnings.clone(), compiled: Some(compiled) },
@@ -55,9 +66,24 @@ impl TenantRegistry {
 
 impl Registry {
     /// Checks a text and saves nothing.
-    pub fn check_policies(&self, caller: &Caller, source: &str) -> Result<Judged, Fault> {
+    pub fn check_policies(&self, caller: &Caller, source: &str, people: Option<&Approvers>) -> Result<Judged, Fault> {
         caller.require(&Permission::POLICIES_EDIT)?;
-        Ok(self.snapshot().tenant(caller.tenant)?.judge_policies(source))
+        Ok(self.snapshot().tenant(caller.tenant)?.judge_policies(source, people))
+    }
+
+    /// Those who may decide on approvals in the caller's tenant; `None` where they are more than anybody would ask for.
+    pub async fn approvers(&self, caller: &Caller) -> Result<Option<Approvers>, Fault> {
+        caller.require(&Permission::POLICIES_EDIT)?;
+        let users = self.store.users(caller.tenant, "", PEOPLE_COUNTED_MAX).await?;
+        if users.len() >= PEOPLE_COUNTED_MAX as usize {
+            return Ok(None);
+        }
+        let may_decide = |user: &User| {
+            user.kind == UserKind::Person
+                && !user.disabled
+                && Permissions::of(user.roles.iter().copied()).contains(&Permission::APPROVALS_DECIDE)
+        };
+        Ok(Some(Approvers(users.into_iter().filter(may_decide).collect())))
     }
 
     /// Saves a revision, which decides nothing yet. With errors nothing is saved, and they are answered.
@@ -67,7 +93,8 @@ impl Registry {
         source: &str,
         note: Option<&str>,
     ) -> Result<(Judged, Option<PolicyRevision>), Fault> {
-        let judged = self.check_policies(caller, source)?;
+        let people = self.approvers(caller).await?;
+        let judged = self.check_policies(caller, source, people.as_ref())?;
         let Some(compiled) = &judged.compiled else { return Ok((judged, None)) };
         if compiled.uses_log_only {
             caller.require(&Permission::POLICIES_LOG_ONLY)?;
@@ -95,6 +122,7 @@ impl Registry {
         expected: Option<i64>,
     ) -> Result<(Vec<PolicyFinding>, i64), Fault> {
         caller.require(&Permission::POLICIES_EDIT)?;
+        let people = self.approvers(caller).await?;
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let before = registry.tenant.policy_revision;
@@ -109,7 +137,7 @@ impl Registry {
             if saved.uses_log_only {
                 caller.require(&Permission::POLICIES_LOG_ONLY)?;
             }
-            let judged = registry.judge_policies(&source);
+            let judged = registry.judge_policies(&source, people.as_ref());
             if judged.compiled.is_none() {
                 let first = judged.findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
                 return Err(Fault::conflict(

@@ -48,13 +48,13 @@ impl<'a> Reach<'a> {
         }
     }
 
-    fn tools(&self) -> &[&'a KnownTool<'a>] {
+    pub fn tools(&self) -> &[&'a KnownTool<'a>] {
         match self {
             Self::Named(tools) | Self::Open(tools) => tools,
         }
     }
 
-    const fn is_open(&self) -> bool {
+    pub const fn is_open(&self) -> bool {
         matches!(self, Self::Open(_))
     }
 }

@@ -54,6 +54,21 @@ fn findings_name_place_and_remedy() {
         "forbid (principal, action, resource == Tool::\"pay\") when { context.args.note == \"x\" };",
         "forbid (principal, action, resource == Tool::\"pay\") when { context.args.currency.code == \"x\" };",
         "permit (principal, action == Action::\"call\", resource);",
+        "",
+        "// nothing but a remark\n",
+        "@approvers(\"2 of role:approver\") forbid (principal, action == Action::\"call_unattended\", resource);",
+        "@approvers(\"3 of role:approver, role:admin\") forbid (principal, action == Action::\"call_unattended\", resource);",
+        "@approvers(\"role:operator\") forbid (principal, action == Action::\"call_unattended\", resource);",
+        "@approvers(\"user:0199c1c0-0000-7000-8000-000000000009\")\nforbid (principal, action == Action::\"call_unattended\", resource);",
+        "@log_only(\"true\") forbid (principal, action, resource == Tool::\"pay\");",
+        "@log_only(\"true\") forbid (principal, action, resource == Tool::\"webSearch\");",
+        "@log_only(\"true\") forbid (principal, action, resource);",
+        "@log_only(\"true\") forbid (principal, action, resource) when { resource.egress_class != \"write\" };",
+        // One error hides no other.
+        "@mode(\"sometimes\") forbid (principal, action == Action::\"call_unattended\", resource == Tool::\"transfr\");\n\
+         permit (principal == ?principal, action, resource);\n\
+         @id(\"\") forbid (principal in Role::\"aprover\", action, resource);\n\
+         forbid (principal, action, resource == Tool::\"pay\") when { context.args.amoutn > 500 };",
     ];
     let mut shown = String::new();
     for case in cases {
@@ -115,7 +130,14 @@ fn the_examples_of_the_page_compile() {
     for block in blocks {
         let set = if block.contains("default-call") { block.to_owned() } else { format!("{DEFAULT}{block}") };
         match Policies::compile(&set, &vocabulary) {
-            Ok(compiled) => assert!(compiled.warnings.is_empty(), "{block}\n{:?}", compiled.warnings),
+            // That a trial does not hold for what writes is told on the page, and when it is saved.
+            Ok(compiled) => {
+                assert!(
+                    compiled.warnings.iter().all(|it| it.code == "policy.log-only"),
+                    "{block}\n{:?}",
+                    compiled.warnings
+                );
+            }
             Err(findings) => panic!("{block}\n{findings:?}"),
         }
     }
