@@ -114,13 +114,33 @@ const account = createRoute({
   path: '/account',
   component: lazyRouteComponent(() => import('../pages/account/AccountPage'), 'AccountPage'),
 })
+const fields = createRoute({
+  getParentRoute: () => shell,
+  path: '/admin/fields',
+  component: lazyRouteComponent(() => import('../pages/fields/FieldsPage'), 'FieldsPage'),
+})
 
 export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     invite,
     reset,
-    shell.addChildren([home, tools, tool, approvals, approval, calls, call, runs, run, agents, agent, people, account]),
+    shell.addChildren([
+      home,
+      tools,
+      tool,
+      approvals,
+      approval,
+      calls,
+      call,
+      runs,
+      run,
+      agents,
+      agent,
+      people,
+      account,
+      fields,
+    ]),
   ]),
   defaultPreload: 'intent',
   defaultPendingComponent: Pending,
