@@ -25,7 +25,7 @@ const root = createRootRoute({ errorComponent: Failed, notFoundComponent: Nothin
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
-  validateSearch: texts('next', 'problem'),
+  validateSearch: texts('next', 'failed'),
   component: lazyRouteComponent(() => import('../pages/sign-in/SignInPage'), 'SignInPage'),
 })
 const invite = createRoute({

@@ -1,0 +1,47 @@
+// Signing in, as the server offers it. After each of these the session is another one, so all that was read is dropped.
+import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
+import { api, taken } from '../../api/client'
+
+export const waysQuery = () =>
+  queryOptions({
+    queryKey: ['ways'],
+    queryFn: ({ signal }) => taken(api.GET('/api/v1/session/ways', { signal })),
+  })
+
+/** A change of who is signed in: sends it, then forgets everything that somebody else may have read. */
+export function useSessionChange<Input>(send: (input: Input) => Promise<unknown>, after: () => void) {
+  const client = useQueryClient()
+  return useMutation({
+    mutationFn: send,
+    onSuccess: () => {
+      client.clear()
+      after()
+    },
+  })
+}
+
+export const spendLink = (token: string) => taken(api.POST('/api/v1/sign-in', { body: { token } }))
+
+export const signInByPassword = (body: { user: string; password: string }) =>
+  taken(api.POST('/api/v1/session/password', { body }))
+
+/** Leaves for the provider of identities, which comes back to `return_to`. */
+export async function leaveForProvider(return_to: string): Promise<void> {
+  const { url } = await taken(api.POST('/api/v1/session/oidc', { body: { return_to } }))
+  window.location.assign(url)
+}
+
+export const askForReset = (user: string) => taken(api.POST('/api/v1/session/reset', { body: { user } }))
+
+export const finishReset = (body: { token: string; password: string }) =>
+  taken(api.POST('/api/v1/session/reset/finish', { body }))
+
+export const invitationQuery = (token: string) =>
+  queryOptions({
+    queryKey: ['invitation', token],
+    queryFn: () => taken(api.POST('/api/v1/session/invitation', { body: { token } })),
+    retry: false,
+  })
+
+export const acceptInvitation = (body: { token: string; name: string; password: string }) =>
+  taken(api.POST('/api/v1/session/invitation/accept', { body }))
