@@ -2,7 +2,7 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test lint fmt docs openapi bench
+.PHONY: help run test lint fmt docs openapi console screenshots bench
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -11,6 +11,7 @@ help: ## This list
 
 run: ## Build and start Toolgate with example tools (ARGS="--listen 127.0.0.1:9000" adds flags)
 	@echo "Building Toolgate in the dev profile: a first build takes about five minutes on two cores, later ones seconds."
+	@scripts/console
 	@cargo build -p toolgate-cli
 	@$(TARGET)/debug/toolgate serve --data $(TARGET)/run-data --examples $(ARGS)
 
@@ -25,6 +26,14 @@ lint: ## The checks that run nothing: tidy, format, clippy
 
 fmt: ## Format the code
 	cargo fmt --all
+	cd console && npm run --silent format
+
+console: ## Build the console into console/dist; `npm run dev` in console/ shows changes at once beside `make run`
+	@scripts/console
+
+screenshots: console ## Take the pictures of docs/images anew, of every page, light and dark
+	@cargo build -p toolgate-cli
+	@node tests/browser/screenshots.mjs
 
 docs: ## Make the documents a site in target/site
 	cargo xtask docs

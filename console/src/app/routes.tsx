@@ -4,6 +4,7 @@ import {
   createRoute,
   createRouter,
   lazyRouteComponent,
+  redirect,
   type SearchSchemaInput,
 } from '@tanstack/react-router'
 import { Failed, Nothing, Pending } from './outcomes'
@@ -94,7 +95,7 @@ const run = createRoute({
 const agents = createRoute({
   getParentRoute: () => shell,
   path: '/agents',
-  validateSearch: texts('tab', 'agent', 'tool', 'status', 'q'),
+  validateSearch: texts('q'),
   component: lazyRouteComponent(() => import('../pages/agents/AgentsPage'), 'AgentsPage'),
 })
 const agent = createRoute({
@@ -102,6 +103,13 @@ const agent = createRoute({
   path: '/agents/$name',
   validateSearch: texts('tab'),
   component: lazyRouteComponent(() => import('../pages/agents/AgentPage'), 'AgentPage'),
+})
+const agentTools = createRoute({
+  getParentRoute: () => shell,
+  path: '/agents/$name/tools',
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: '/agents/$name', params, replace: true })
+  },
 })
 const people = createRoute({
   getParentRoute: () => shell,
@@ -137,6 +145,7 @@ export const router = createRouter({
       run,
       agents,
       agent,
+      agentTools,
       people,
       account,
       fields,

@@ -27,6 +27,7 @@ export function Table<Row>({
   onOpen,
   more,
   total,
+  rowPx = ROW_PX,
 }: {
   label: string
   columns: readonly Column<Row>[]
@@ -39,6 +40,8 @@ export function Table<Row>({
   /** Called when the last rows come into sight. */
   more?: (() => void) | undefined
   total?: number
+  /** How high a row is; for rows of two lines. */
+  rowPx?: number
 }) {
   const body = useRef<HTMLDivElement>(null)
   const [offset, setOffset] = useState(0)
@@ -50,7 +53,7 @@ export function Table<Row>({
   }, [])
   const virtual = useWindowVirtualizer({
     count: rows.length,
-    estimateSize: () => ROW_PX,
+    estimateSize: () => rowPx,
     overscan: BEYOND,
     scrollMargin: offset,
   })
@@ -65,7 +68,7 @@ export function Table<Row>({
     .filter(({ phone }) => phone)
     .map(({ width }, index) => (index === 0 ? 'minmax(0, 1fr)' : width.startsWith('minmax') ? 'auto' : width))
     .join(' ')
-  const tracks = { '--wide': wide, '--narrow': narrow } as React.CSSProperties
+  const tracks = { '--wide': wide, '--narrow': narrow, '--row': `${rowPx}px` } as React.CSSProperties
 
   return (
     <div

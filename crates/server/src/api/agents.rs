@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::agent::AgentSpec;
-use toolgate_contracts::definition::EgressClass;
+use toolgate_contracts::definition::{EgressClass, Risk};
 use toolgate_contracts::{
     Agent, AgentState, Caller, Fault, Page, Permission, Slug, Timestamp, ToolId, ToolName, ToolRef,
 };
@@ -121,7 +121,10 @@ pub async fn delete(
 pub struct AgentTool {
     name: String,
     version: String,
+    title: String,
     egress_class: EgressClass,
+    risk: Risk,
+    requires_approval: bool,
     /// Whether the agent has it.
     has: bool,
     why: String,
@@ -146,7 +149,10 @@ pub async fn tools(
         (!hidden).then(|| AgentTool {
             name: tool.name.to_string(),
             version: tool.version.version.to_string(),
+            title: tool.definition.effective_title().to_owned(),
             egress_class: tool.definition.class(),
+            risk: tool.definition.effective_risk(),
+            requires_approval: tool.definition.asks(),
             has: standing.is_ok(),
             why: standing.map_or_else(|outside| outside.to_string(), |member| member.to_string()),
         })

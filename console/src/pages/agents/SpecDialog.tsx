@@ -1,0 +1,72 @@
+// Makes or changes an agent or a profile: the form comes from the API's description of it, the verdict from the server.
+import { useQuery } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { asApiError } from '../../api/errors'
+import { specQuery } from '../../api/spec'
+import { SchemaForm } from '../../form/SchemaForm'
+import { initialValue, type Json, prune } from '../../form/schema'
+import { Button } from '../../ui/Button'
+import { Dialog } from '../../ui/Dialog'
+import { Problem } from '../../ui/Problem'
+import { SkeletonRows } from '../../ui/Skeleton'
+import css from './agents.module.css'
+
+export function SpecDialog<Spec>({
+  title,
+  component,
+  value,
+  save,
+  onClose,
+}: {
+  title: string
+  /** The name of its schema in the API's description. */
+  component: 'AgentSpec' | 'Profile'
+  /** What is there already; nothing for a new one. */
+  value?: Spec
+  save: (spec: Spec) => Promise<unknown>
+  onClose: () => void
+}) {
+  const schema = useQuery(specQuery(component))
+  const [edited, setEdited] = useState<Json | undefined>(value as Json | undefined)
+  const [error, setError] = useState<unknown>()
+  const [busy, setBusy] = useState(false)
+  if (schema.isPending || schema.isError) {
+    return (
+      <Dialog title={title} isOpen onClose={onClose}>
+        {schema.isError ? (
+          <Problem error={schema.error} retry={() => void schema.refetch()} />
+        ) : (
+          <SkeletonRows rows={4} />
+        )}
+      </Dialog>
+    )
+  }
+  const shown = edited ?? initialValue(schema.data)
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    try {
+      await save(prune(shown) as Spec)
+      onClose()
+    } catch (refused) {
+      setError(refused)
+    } finally {
+      setBusy(false)
+    }
+  }
+  const findings = error === undefined ? [] : asApiError(error).findings
+  return (
+    <Dialog title={title} isOpen onClose={onClose}>
+      <form className={css.form} onSubmit={(event) => void submit(event)} noValidate>
+        {error !== undefined && <Problem error={error} />}
+        <SchemaForm schema={schema.data} value={shown} onChange={setEdited} findings={findings} id={component} />
+        <div className={css.row}>
+          <Button type="submit" kind="primary" isDisabled={busy}>
+            Save
+          </Button>
+          <Button onPress={onClose}>Cancel</Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,126 @@
+// The text of a call's arguments, laid out to be read and never rewritten: every token is the one that was stored.
+//
+// Nothing here parses numbers or unescapes texts, so what a person reads is what will run: 9007199254740993 stays that,
+// and "\u0041" stays as it was written.
+
+export type PartKind = 'name' | 'text' | 'number' | 'word' | 'mark' | 'hidden' | 'break'
+
+export interface Part {
+  kind: PartKind
+  text: string
+}
+
+export interface Line {
+  indent: number
+  parts: readonly Part[]
+}
+
+/** Characters that do not show themselves: the same list as the server's `input_shown`. */
+const UNSEEN =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noMisleadingCharacterClass: single code points, with the u flag
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu
+
+/** Canonical JSON (RFC 8785): sorted members, no spaces. */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(',')}}`
+}
+
+/** As the server writes out what eyes do not see. */
+export function shown(text: string): string {
+  return text.replace(UNSEEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
+}
+
+const TOKEN = /"(?:\\[\s\S]|[^"\\])*"|[{}[\],:]|[^\s{}[\],:"]+/g
+const ESCAPE = /\\u\{[0-9a-f]+\}|\\n|\\[\s\S]/g
+
+/** Canonical JSON as lines. A text with line ends goes on in the next line, behind a visible `\n`. */
+export function layout(text: string): Line[] {
+  const lines: { indent: number; parts: Part[] }[] = []
+  let line: { indent: number; parts: Part[] } = { indent: 0, parts: [] }
+  let depth = 0
+  const tokens = text.match(TOKEN) ?? []
+  const next = (indent: number) => {
+    if (line.parts.length > 0) lines.push(line)
+    line = { indent, parts: [] }
+  }
+  tokens.forEach((token, index) => {
+    const following = tokens[index + 1]
+    const before = tokens[index - 1]
+    if (token === '{' || token === '[') {
+      line.parts.push({ kind: 'mark', text: token })
+      const closes = following === '}' || following === ']'
+      if (!closes) next(++depth)
+    } else if (token === '}' || token === ']') {
+      if (before !== '{' && before !== '[') next(--depth)
+      line.parts.push({ kind: 'mark', text: token })
+    } else if (token === ',') {
+      line.parts.push({ kind: 'mark', text: ',' })
+      next(depth)
+    } else if (token === ':') {
+      line.parts.push({ kind: 'mark', text: ': ' })
+    } else if (token.startsWith('"')) {
+      const kind = following === ':' ? 'name' : 'text'
+      for (const part of textParts(token, kind)) {
+        line.parts.push(part)
+        if (part.kind === 'break') next(depth + 1)
+      }
+    } else {
+      line.parts.push({ kind: /^[-0-9]/.test(token) ? 'number' : 'word', text: token })
+    }
+  })
+  next(0)
+  return lines
+}
+
+function textParts(token: string, kind: 'name' | 'text'): Part[] {
+  const parts: Part[] = []
+  let from = 0
+  const plain = (until: number) => {
+    if (until > from) parts.push({ kind, text: token.slice(from, until) })
+  }
+  for (const match of token.matchAll(ESCAPE)) {
+    const escape = match[0]
+    const until = match.index + escape.length
+    const isBreak = escape === '\\n' && kind === 'text' && token[until] !== '"'
+    const isHidden = escape.startsWith('\\u')
+    if (!isBreak && !isHidden) continue
+    plain(match.index)
+    parts.push({ kind: isBreak ? 'break' : 'hidden', text: escape })
+    from = until
+  }
+  plain(token.length)
+  return parts
+}
+
+/** A line as one text, for comparing. */
+export function lineText({ indent, parts }: Line): string {
+  return '  '.repeat(indent) + parts.map(({ text }) => text).join('')
+}
+
+/** The first `limit` characters, and how many are folded away behind them. */
+export function cut(lines: readonly Line[], limit: number): { lines: readonly Line[]; folded: number } {
+  let left = limit
+  let folded = 0
+  const kept: Line[] = []
+  for (const line of lines) {
+    const parts: Part[] = []
+    for (const part of line.parts) {
+      if (left >= part.text.length) {
+        parts.push(part)
+        left -= part.text.length
+        continue
+      }
+      // Only texts are cut within; a mark or a number stays whole or goes.
+      const keeps = part.kind === 'text' ? left : 0
+      if (keeps > 0) parts.push({ ...part, text: part.text.slice(0, keeps) })
+      folded += part.text.length - keeps
+      left = 0
+    }
+    if (parts.length > 0) kept.push({ ...line, parts })
+  }
+  return { lines: kept, folded }
+}

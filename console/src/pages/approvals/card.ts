@@ -1,0 +1,125 @@
+// What a card says, in words; everything on it is from the stored call.
+import type { Schemas } from '../../api/client'
+
+export interface CardVote {
+  voter: string
+  voter_name?: string | null
+  vote: Schemas['Vote']
+  /** Whoever lost the right since has not voted. */
+  counts?: boolean
+  reason?: string | null
+  at: string
+}
+
+export type Card = Omit<Schemas['Card'], 'votes' | 'approvers' | 'secrets' | 'input' | 'proposed_input' | 'earlier'> & {
+  votes: readonly CardVote[]
+  approvers: readonly unknown[]
+  secrets?: unknown
+  input?: unknown
+  proposed_input?: unknown
+  earlier?: { call_id: string; status: string; input?: unknown; at: string } | null
+  approved?: number
+  decided_by_name?: string | null
+  edited_by_name?: string | null
+}
+
+export function isCritical({ risk, reasons }: Pick<Card, 'risk' | 'reasons'>): boolean {
+  return risk === 'critical' || reasons.some(({ code }) => code === 'critical')
+}
+
+/** `write_file@1.0.0` is `write_file` and `1.0.0`. */
+export function toolOf({ tool }: Pick<Card, 'tool'>): { name: string; version: string } {
+  const at = tool.lastIndexOf('@')
+  return at < 0 ? { name: tool, version: '' } : { name: tool.slice(0, at), version: tool.slice(at + 1) }
+}
+
+const SYSTEM: Record<string, string> = {
+  'system:timeout': 'nobody: its time ran out',
+  'system:expiry': 'nobody: its time ran out',
+}
+
+/** Who somebody is: by name where there is one. */
+export function personName(name: string | null | undefined, principal: string | null | undefined): string {
+  if (name) return name
+  if (!principal) return 'nobody'
+  return SYSTEM[principal] ?? (principal.startsWith('system') ? 'the server' : principal)
+}
+
+/** How many approvals count so far. */
+export function approvedCount({ approved, votes }: Pick<Card, 'approved' | 'votes'>): number {
+  return approved ?? votes.filter(({ vote, counts }) => vote === 'approve' && counts !== false).length
+}
+
+export interface Demand {
+  need: number
+  from: readonly string[]
+}
+
+export function demandsOf({ approvers }: Pick<Card, 'approvers'>): Demand[] {
+  return approvers.flatMap((one) => {
+    if (typeof one !== 'object' || one === null) return []
+    const { need, from } = one as { need?: unknown; from?: unknown }
+    const names = Array.isArray(from) ? from.filter((word): word is string => typeof word === 'string') : []
+    return [{ need: typeof need === 'number' ? need : 1, from: names }]
+  })
+}
+
+export interface GivenSecret {
+  name: string
+  scope: string
+  version: string
+}
+
+export function secretsOf({ secrets }: Pick<Card, 'secrets'>): GivenSecret[] {
+  const listed = Array.isArray(secrets) ? secrets : []
+  return listed.flatMap((one: unknown) => {
+    if (typeof one !== 'object' || one === null) return []
+    const { name, scope, version } = one as Record<string, unknown>
+    return typeof name === 'string' ? [{ name, scope: String(scope ?? ''), version: String(version ?? '') }] : []
+  })
+}
+
+export interface TimeLeft {
+  ms: number
+  frozen: boolean
+}
+
+/** Of its deadline; it stands still while a kill switch holds it. */
+export function timeLeft({ expires_at, frozen_at }: Pick<Card, 'expires_at' | 'frozen_at'>, now: number): TimeLeft {
+  const from = frozen_at ? Date.parse(frozen_at) : now
+  return { ms: Math.max(0, Date.parse(expires_at) - from), frozen: Boolean(frozen_at) }
+}
+
+/** `23 h 59 min`, `4 min 12 s`, `9 s` */
+export function leftWords(ms: number): string {
+  const seconds = Math.ceil(ms / 1_000)
+  const [days, hours, minutes] = [Math.floor(seconds / 86_400), Math.floor(seconds / 3_600), Math.floor(seconds / 60)]
+  if (days >= 2) return `${days} days ${hours % 24} h`
+  if (hours > 0) return `${hours} h ${minutes % 60} min`
+  if (minutes > 0) return `${minutes} min ${seconds % 60} s`
+  return `${seconds} s`
+}
+
+const MODES: Record<string, string> = {
+  blocking: 'The caller waits. When its time is over it is rejected.',
+  continue_on_timeout: 'When its time is over it runs by itself.',
+  fire_and_continue: 'The caller has gone on.',
+}
+
+/** What happens when nobody decides. */
+export function modeWords({ mode, person_required }: Pick<Card, 'mode' | 'person_required'>): string {
+  if (!person_required) return MODES[mode] ?? mode
+  if (mode === 'continue_on_timeout') return 'When its time is over it expires, and the caller goes on without it.'
+  if (mode === 'fire_and_continue') return 'The caller has gone on; it runs only if somebody approves.'
+  return MODES.blocking ?? mode
+}
+
+/** How it ended, for who comes too late: `Approved by ann`. */
+export function endWords(card: Card): string {
+  const by = personName(card.decided_by_name, card.decided_by)
+  if (card.state === 'approved') return by.startsWith('nobody') ? 'Ran because its time was over' : `Approved by ${by}`
+  if (card.state === 'rejected') return `Rejected by ${by}`
+  if (card.state === 'expired') return 'Expired: nobody decided in time'
+  if (card.state === 'cancelled') return 'Cancelled: the caller no longer waits for it'
+  return 'Waits'
+}

@@ -1,0 +1,133 @@
+// What the approvals pages ask, and the one way they decide.
+import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
+import { api, type Schemas, taken } from '../../api/client'
+import { asApiError } from '../../api/errors'
+import { withStepUp } from '../../app/StepUp'
+import { notify } from '../../ui/Notices'
+import type { Card } from './card'
+
+export interface InboxFilter {
+  state: string
+  tool?: string | undefined
+  agent?: string | undefined
+}
+
+const PAGE_ITEMS = 50
+// Whoever may not follow all events still sees what happens, a little later.
+const ASK_AGAIN_MS = 10_000
+const RUNNING_MS = 1_500
+
+// Another card must never stand in for the one that was asked for, not even for a moment.
+const nothing = () => undefined
+
+const STATES: readonly string[] = ['open', 'approved', 'rejected', 'expired', 'cancelled'] satisfies Schemas['ApprovalState'][]
+
+function stateOf(state: string): { state?: Schemas['ApprovalState'] } {
+  return STATES.includes(state) ? { state: state as Schemas['ApprovalState'] } : {}
+}
+
+export const inbox = ({ state, tool, agent }: InboxFilter) =>
+  infiniteQueryOptions({
+    queryKey: ['approvals', 'list', { state, tool, agent }],
+    queryFn: ({ signal, pageParam }) =>
+      taken(
+        api.GET('/api/v1/approvals', {
+          params: {
+            query: {
+              ...stateOf(state),
+              ...(tool ? { tool } : {}),
+              ...(agent ? { agent } : {}),
+              ...(pageParam ? { cursor: pageParam } : {}),
+              limit: PAGE_ITEMS,
+            },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: '',
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    placeholderData: nothing,
+    refetchInterval: ASK_AGAIN_MS,
+  })
+
+export const cardQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['approvals', 'card', id],
+    queryFn: async ({ signal }): Promise<Card> =>
+      taken(api.GET('/api/v1/approvals/{approval}', { params: { path: { approval: id } }, signal })),
+    placeholderData: nothing,
+    refetchInterval: ({ state: { data } }) => {
+      if (!data || data.state === 'open') return ASK_AGAIN_MS
+      return data.call_status === 'approved' || data.call_status === 'running' ? RUNNING_MS : false
+    },
+  })
+
+export const settingsQuery = () =>
+  queryOptions({
+    queryKey: ['settings'],
+    queryFn: ({ signal }) => taken(api.GET('/api/v1/settings', { signal })),
+    staleTime: 60_000,
+  })
+
+/** The tool as it was called, for its form. */
+export const toolQuery = (tool: string) =>
+  queryOptions({
+    queryKey: ['tools', 'definition', tool],
+    queryFn: ({ signal }) =>
+      taken(api.GET('/api/v1/tools/{tool}', { params: { path: { tool } , query: { all: false } }, signal })),
+    placeholderData: nothing,
+  })
+
+export interface Decision {
+  decision: Schemas['Vote']
+  reason?: string | undefined
+  input?: unknown
+  standing?: { constraints: Record<string, unknown>[]; uses: number; expires_s: number; run_id?: string } | undefined
+}
+
+/** Decides on the card as it was looked at: the digest says which input that was. */
+export function useDecide(card: Card) {
+  const client = useQueryClient()
+  return useMutation({
+    mutationFn: ({ decision, reason, input, standing }: Decision) => {
+      const body = {
+        decision,
+        input_digest: card.input_digest,
+        ...(reason ? { reason } : {}),
+        ...(input === undefined ? {} : { input }),
+        ...(standing ? { standing } : {}),
+        // What is in `input` and `constraints` is for the server to judge; the description calls both "object".
+      } as Schemas['Choice']
+      return withStepUp(() =>
+        taken(api.POST('/api/v1/approvals/{approval}/decide', { params: { path: { approval: card.id } }, body })),
+      )
+    },
+    onSuccess: (decided) => {
+      client.setQueryData(cardQuery(card.id).queryKey, (before) => ({ ...decided, earlier: before?.earlier ?? null }))
+      notify(decidedWords(decided))
+    },
+    onSettled: (_, error) => {
+      // Somebody else was first, or it changed meanwhile: what is on the screen is not true any more.
+      if (error && asApiError(error).status !== 409) return
+      for (const kind of ['approvals', 'calls', 'home', 'grants']) void client.invalidateQueries({ queryKey: [kind] })
+    },
+  })
+}
+
+function decidedWords(decided: Schemas['Decided']): string {
+  const wanted = 'wanted' in decided && typeof decided.wanted === 'string' ? decided.wanted : undefined
+  if (wanted) return `Sent: ${wanted}.`
+  if (decided.state === 'rejected') return `Rejected ${decided.tool}`
+  if (decided.state === 'open') return `Your approval counts: ${decided.tool} waits for others`
+  return decided.standing ? `Approved ${decided.tool}, and calls like it for a while` : `Approved ${decided.tool}`
+}
+
+export function useDecideAll() {
+  const client = useQueryClient()
+  return useMutation({
+    mutationFn: (body: Schemas['BulkDecision']) => withStepUp(() => taken(api.POST('/api/v1/approvals/decide', { body }))),
+    onSettled: () => {
+      for (const kind of ['approvals', 'calls', 'home']) void client.invalidateQueries({ queryKey: [kind] })
+    },
+  })
+}

@@ -1,0 +1,23 @@
+// Badges of a tool that say what to expect of a call.
+import { Badge } from '../../ui/Badge'
+import { asks, keys, type Mark, stops } from './standing'
+import type { ToolRow } from './queries'
+
+export function MarkBadge({ mark }: { mark: Mark | undefined }) {
+  if (!mark) return null
+  return (
+    <Badge tone={mark.tone} shape={mark.shape} title={mark.why}>
+      {mark.words}
+    </Badge>
+  )
+}
+
+export function Marks({ tool }: { tool: ToolRow }) {
+  return (
+    <>
+      <MarkBadge mark={stops(tool)} />
+      <MarkBadge mark={keys(tool.secrets)} />
+      <MarkBadge mark={asks(tool)} />
+    </>
+  )
+}
