@@ -164,6 +164,21 @@ async fn of_key(app: &App, found: KeyHolder, now: Timestamp) -> Result<Shown, Fa
 }
 
 async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
+    session_behind(app, token).await.map(|(caller, _)| caller)
+}
+
+/// What is known of a browser session besides whom it stands for.
+pub struct SessionFacts {
+    pub id: toolgate_contracts::SessionId,
+    pub how: toolgate_store::sign_in::How,
+    pub began_at: Timestamp,
+    pub ends_at: Timestamp,
+    /// Unless something is asked before.
+    pub idle_ends_at: Timestamp,
+    pub proved_at: Option<Timestamp>,
+}
+
+async fn session_behind(app: &App, token: &str) -> Result<(Caller, SessionFacts), Fault> {
     let ended = || unauthenticated("the session has ended");
     let found = app.store.session_holder(seal::token_hash(token)).await?.ok_or_else(ended)?;
     let now = app.clock.now();
@@ -175,8 +190,16 @@ async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
         change.touch_session(found.session, now);
         app.note_use(change).await;
     }
+    let facts = SessionFacts {
+        id: found.session,
+        how: found.how,
+        began_at: found.began_at,
+        ends_at: found.expires_at,
+        idle_ends_at: idle_until(app, now),
+        proved_at: found.proved_at,
+    };
     let permissions = found.holder.permissions.clone();
-    Ok(caller(found.holder, permissions, Credential::BrowserSession(found.session)))
+    Ok((caller(found.holder, permissions, Credential::BrowserSession(found.session)), facts))
 }
 
 fn caller(holder: Holder, permissions: Permissions, credential: Credential) -> Caller {
@@ -256,12 +279,14 @@ pub fn is_secure(app: &App) -> bool {
 
 /// Only the name that this server sets: on HTTPS a neighbour's page could plant the plain one.
 fn session_cookie<'h>(app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
+    cookie(headers, cookie_name(is_secure(app)))
+}
+
+/// The cookie of this name.
+pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let pairs =
         headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
-    pairs
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == cookie_name(is_secure(app)))
-        .map(|(_, value)| value)
+    pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -300,6 +325,6 @@ pub async fn key_works(app: &App, key: &str) -> Result<bool, Fault> {
 }
 
 /// Who is behind a session cookie, if anyone; for the page that must not fail when nobody is.
-pub async fn session_of(app: &App, headers: &HeaderMap) -> Option<Caller> {
-    session_caller(app, session_cookie(app, headers)?).await.ok()
+pub async fn session_of(app: &App, headers: &HeaderMap) -> Option<(Caller, SessionFacts)> {
+    session_behind(app, session_cookie(app, headers)?).await.ok()
 }

@@ -2,7 +2,7 @@
 //! how they are called and chooses a password.
 
 use serde_json::json;
-use toolgate_contracts::{Caller, Fault, InvitationId, Permission, Permissions, Role, Slug, TenantId, Timestamp};
+use toolgate_contracts::{Caller, Fault, InvitationId, Permission, Permissions, Role, Slug, TenantId};
 use toolgate_store::Change;
 use toolgate_store::people::{Tenant, User, UserKind};
 use toolgate_store::sign_in::{Candidate, How, Invitation, InvitationState, no_invitation};
@@ -32,7 +32,9 @@ impl App {
         require_grantable(caller, &roles)?;
         check_permissions(&permissions)?;
         if roles.contains(&Role::Service) {
-            return Err(Fault::invalid("a service is no person", "make it with `toolgate user create --service`").at("/roles"));
+            return Err(
+                Fault::invalid("a service is no person", "make it with `toolgate user create --service`").at("/roles")
+            );
         }
         self.check_workspaces(caller.tenant, &workspaces).await?;
         let now = self.clock.now();
@@ -176,7 +178,7 @@ impl App {
             password_hash: Some(kept),
         };
         change.audit(&self.entry_of(&person, "invitation.accept", json!({"id": id, "roles": user.roles})));
-        let begun = self.begin_session(&mut change, user.id, How::Invitation, whence, true);
+        let begun = self.begin_session(&mut change, user.id, How::Invitation, whence, Some(now));
         self.note_sign_in(&mut change, &person, How::Invitation);
         self.store.commit(change).await.map_err(|error| match error {
             error if error.is("users_account") => Fault::conflict(
@@ -193,4 +195,3 @@ impl App {
 fn one_line(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
-

@@ -28,7 +28,8 @@ static NOBODYS: LazyLock<Option<String>> = LazyLock::new(|| {
 
 /// Whether a password may be chosen by somebody with this name and address.
 pub fn check(password: &str, name: &str, email: Option<&str>) -> Result<(), Fault> {
-    let wrong = |told: String| Err(Fault::invalid(told, "choose another password; a few words are a good one").at("/password"));
+    let wrong =
+        |told: String| Err(Fault::invalid(told, "choose another password; a few words are a good one").at("/password"));
     let chars = password.chars().count();
     if !(CHARS_MIN..=CHARS_MAX).contains(&chars) {
         return wrong(format!("the password has {chars} characters, between {CHARS_MIN} and {CHARS_MAX} are expected"));
@@ -60,8 +61,10 @@ impl App {
         let password = Zeroizing::new(password.to_owned());
         let known = kept.is_some();
         self.computed(move || {
-            let kept = kept.or_else(|| NOBODYS.clone()).ok_or_else(|| Fault::internal("no password to compare with"))?;
-            let kept = PasswordHash::new(&kept).map_err(|error| Fault::internal(format!("a password's hash: {error}")))?;
+            let kept =
+                kept.or_else(|| NOBODYS.clone()).ok_or_else(|| Fault::internal("no password to compare with"))?;
+            let kept =
+                PasswordHash::new(&kept).map_err(|error| Fault::internal(format!("a password's hash: {error}")))?;
             Ok(function()?.verify_password(password.as_bytes(), &kept).is_ok() && known)
         })
         .await?
@@ -91,7 +94,11 @@ mod tests {
     fn a_password_is_long_enough_and_not_the_name() {
         #[track_caller]
         fn passes(password: &str, expected: bool) {
-            assert_eq!(check(password, "Ada Lovelace", Some("ada.lovelace@example.com")).is_ok(), expected, "{password}");
+            assert_eq!(
+                check(password, "Ada Lovelace", Some("ada.lovelace@example.com")).is_ok(),
+                expected,
+                "{password}"
+            );
         }
         passes("correct horse", true);
         passes("ADA LOVELACE", false);

@@ -47,7 +47,8 @@ impl App {
         let Credential::BrowserSession(session) = caller.credential else { return Ok(()) };
         let proved = self.store.session_proved(caller.tenant, session).await?;
         let now = self.clock.now();
-        if proved.is_some_and(|proved| now <= proved.plus_seconds(FRESH_S)) || self.proofs_of(caller).await?.is_empty() {
+        if proved.is_some_and(|proved| now <= proved.plus_seconds(FRESH_S)) || self.proofs_of(caller).await?.is_empty()
+        {
             return Ok(());
         }
         Err(Fault::new(
@@ -190,7 +191,8 @@ impl App {
         let (session, person) = self.session_and_person(caller).await?;
         let places = self.tenants_of(caller, &person).await?;
         let unknown = || Fault::not_found("tenant", slug);
-        let (tenant, _, _, user) = places.into_iter().find(|(_, known, ..)| known.as_str() == slug).ok_or_else(unknown)?;
+        let (tenant, _, _, user) =
+            places.into_iter().find(|(_, known, ..)| known.as_str() == slug).ok_or_else(unknown)?;
         let expires_at = self.store.session_ends(caller.tenant, session).await?.ok_or_else(ended)?;
         let mut change = Change::new(caller.tenant);
         change.revoke_session(session, self.clock.now());
@@ -199,14 +201,18 @@ impl App {
         let there = self.store.candidate_by_id(tenant, user).await?.ok_or_else(unknown)?;
         let mut change = Change::new(tenant);
         // Not fresh: nobody proved anything just now.
-        let begun = self.begin_session_until(&mut change, (user, How::Oidc), whence, false, expires_at);
+        let begun = self.begin_session_until(&mut change, (user, How::Oidc), whence, None, expires_at);
         self.note_sign_in(&mut change, &there, How::Oidc);
         self.store.commit(change).await?;
         Ok(begun)
     }
 
     /// Where a session may go: its own tenant, and after a provider's word the others of the same person.
-    pub async fn tenants_of_session(&self, caller: &Caller, how: How) -> Result<Vec<(toolgate_contracts::Slug, String)>, Fault> {
+    pub async fn tenants_of_session(
+        &self,
+        caller: &Caller,
+        how: How,
+    ) -> Result<Vec<(toolgate_contracts::Slug, String)>, Fault> {
         let person = self.person_behind(caller).await?;
         let places = if how == How::Oidc { self.store.memberships(person.account).await? } else { Vec::new() };
         let mut shown: Vec<_> = places.into_iter().map(|(_, slug, name, _)| (slug, name)).collect();
@@ -252,7 +258,11 @@ fn own_user(caller: &Caller) -> Result<UserId, Fault> {
     if by_key {
         caller.require(&Permission::KEYS_OWN)?;
     } else if !matches!(caller.credential, Credential::BrowserSession(_) | Credential::LocalFolder) {
-        return Err(Fault::new(FaultKind::Forbidden, "sessions are people's", "sign in in a browser, or use a key of your own"));
+        return Err(Fault::new(
+            FaultKind::Forbidden,
+            "sessions are people's",
+            "sign in in a browser, or use a key of your own",
+        ));
     }
     caller.user().ok_or_else(|| {
         Fault::conflict("the owner of the data folder has no sessions", "name a user, as in `--user NAME`")

@@ -119,7 +119,7 @@ impl App {
         change.spend_link(LinkPurpose::SignIn, hash, now);
         // Whoever has a password or a provider proves who they are by that; to others a link is all there is.
         let proves = self.ways_to_prove(&owner).await?.is_empty();
-        let begun = self.begin_session(&mut change, owner.user, How::Link, whence, proves);
+        let begun = self.begin_session(&mut change, owner.user, How::Link, whence, proves.then_some(now));
         self.note_sign_in(&mut change, &owner, How::Link);
         self.store.commit(change).await?;
         Ok(begun)
@@ -154,23 +154,26 @@ impl App {
         };
         self.attempt_was_right(attempt).await?;
         let mut change = Change::new(person.tenant);
-        let begun = self.begin_session(&mut change, person.user, How::Password, whence, true);
+        // Somebody may have changed it while it was compared, or ended this user.
+        change.hold_password(person.user, person.password_hash.as_deref().unwrap_or_default(), not_right());
+        let now = self.clock.now();
+        let begun = self.begin_session(&mut change, person.user, How::Password, whence, Some(now));
         self.note_sign_in(&mut change, &person, How::Password);
         self.store.commit(change).await?;
         Ok(begun)
     }
 
-    /// Adds a session to a change. `proves`: whether the way in counts as a fresh sign-in.
+    /// Adds a session to a change. `proved_at`: when its owner proved who they are, if the way in does.
     pub(super) fn begin_session(
         &self,
         change: &mut Change,
         user: UserId,
         how: How,
         whence: &Whence,
-        proves: bool,
+        proved_at: Option<Timestamp>,
     ) -> Begun {
         let expires_at = self.clock.now().plus_seconds(i64::from(self.config.number("session_hours")) * 3600);
-        self.begin_session_until(change, (user, how), whence, proves, expires_at)
+        self.begin_session_until(change, (user, how), whence, proved_at, expires_at)
     }
 
     /// For a session that goes on as another, and does not last longer for it.
@@ -179,7 +182,7 @@ impl App {
         change: &mut Change,
         (user, how): (UserId, How),
         whence: &Whence,
-        proves: bool,
+        proved_at: Option<Timestamp>,
         expires_at: Timestamp,
     ) -> Begun {
         let now = self.clock.now();
@@ -194,7 +197,7 @@ impl App {
             user_agent: whence.shown_agent(),
             at: now,
             expires_at,
-            proved_at: proves.then_some(now),
+            proved_at,
         });
         Begun { token, expires_at }
     }
