@@ -14,7 +14,7 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [email, setEmail] = useState('')
   const [roles, setRoles] = useState<Role[]>(['member'])
-  const sent = usePeopleChange(invite, ({ mailed_to }) => mailed_to && `Invited by mail: ${mailed_to}.`)
+  const sent = usePeopleChange(invite, ({ mailed_to }) => mailed_to ? `Invited by mail: ${mailed_to}.` : undefined)
   const error = sent.isError ? asApiError(sent.error) : undefined
   const at = (pointer: string) => (error?.problem?.pointer === pointer ? error.message : undefined)
   const submit = (event: FormEvent) => {

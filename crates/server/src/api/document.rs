@@ -41,6 +41,7 @@ const TAGS: &[(&str, &str)] = &[
     ("session", "Signing in, and who one is."),
     ("keys", "Keys for programs."),
     ("users", "People and services of a tenant."),
+    ("invitations", "Links that let somebody in."),
     ("tenants", "Tenants and their workspaces."),
     ("limits", "How much may be used, and switches that stop things at once."),
     ("audit", "The log of what was done, and its proofs."),

@@ -16,7 +16,7 @@ use crate::identity::{NewInvitation, Sent};
 use crate::problem::Problem;
 
 /// Invitations, newest first.
-#[utoipa::path(get, path = "/api/v1/invitations", tag = "users", params(PageQuery), responses((status = 200, body = Page<Invitation>)))]
+#[utoipa::path(get, path = "/api/v1/invitations", tag = "invitations", params(PageQuery), responses((status = 200, body = Page<Invitation>)))]
 pub async fn list(
     State(app): State<App>,
     By(caller): By,
@@ -73,7 +73,7 @@ impl InvitationSent {
 }
 
 /// Invites somebody: by mail where there is a relay and an address, otherwise by a link that is shown once.
-#[utoipa::path(post, path = "/api/v1/invitations", tag = "users", request_body = InvitationRequest, responses((status = 200, body = InvitationSent)))]
+#[utoipa::path(post, path = "/api/v1/invitations", tag = "invitations", request_body = InvitationRequest, responses((status = 200, body = InvitationSent)))]
 pub async fn create(
     State(app): State<App>,
     By(caller): By,
@@ -93,7 +93,7 @@ pub async fn create(
 }
 
 /// Sends a new link for seven more days; the one before stops.
-#[utoipa::path(post, path = "/api/v1/invitations/{invitation}/resend", tag = "users", params(("invitation" = String, Path)), request_body = LinkRequest, responses((status = 200, body = InvitationSent), (status = 404), (status = 409)))]
+#[utoipa::path(post, path = "/api/v1/invitations/{invitation}/resend", tag = "invitations", params(("invitation" = String, Path)), request_body = LinkRequest, responses((status = 200, body = InvitationSent), (status = 404), (status = 409)))]
 pub async fn resend(
     State(app): State<App>,
     By(caller): By,
@@ -105,7 +105,7 @@ pub async fn resend(
 }
 
 /// Revokes an invitation that is not accepted yet.
-#[utoipa::path(delete, path = "/api/v1/invitations/{invitation}", tag = "users", params(("invitation" = String, Path)), responses((status = 200, body = Invitation), (status = 404), (status = 409)))]
+#[utoipa::path(delete, path = "/api/v1/invitations/{invitation}", tag = "invitations", params(("invitation" = String, Path)), responses((status = 200, body = Invitation), (status = 404), (status = 409)))]
 pub async fn revoke(
     State(app): State<App>,
     By(caller): By,
