@@ -6,10 +6,11 @@ import { startServer } from '../../tests/browser/server.mjs'
 
 const INTO = new URL('../src/lib/proof-vectors.json', import.meta.url)
 const CALLS = [
-  { tool: 'echo', input: { value: { b: 1, a: ['é', '\u2028', 1.5, 1e21, null, true] } } },
+  { tool: 'echo', input: { value: { b: 1, a: ['é', '\u2028', 1.5, 1e-7, null, true] } } },
   { tool: 'append_note', input: { text: 'Ask about the invoice' } },
   { tool: 'append_note', input: { text: 'wrong', title: 'no such member' } },
   { tool: 'calculator', input: { expression: '1/0' } },
+  { tool: 'echo', input: { text: 'é \u2028 <b>' } },
   { tool: 'now', input: {} },
 ]
 
