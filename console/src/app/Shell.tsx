@@ -23,6 +23,7 @@ import { Body } from '../ui/Page'
 import { Problem } from '../ui/Problem'
 import { SkeletonRows } from '../ui/Skeleton'
 import css from './Shell.module.css'
+import { StepUp } from './StepUp'
 import { type Me, may, SessionProvider } from './session'
 import { chooseTheme, useTheme } from './theme'
 
@@ -128,6 +129,7 @@ function Frame({ me }: { me: Me }) {
       <main id="main" className={css.main} tabIndex={-1}>
         <Outlet />
       </main>
+      <StepUp />
       {palette && (
         <Suspense>
           <Palette isOpen onClose={() => setPalette(false)} me={me} />

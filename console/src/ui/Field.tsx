@@ -30,6 +30,8 @@ export interface TextFieldProps {
   lines?: number
   mono?: boolean
   autoFocus?: boolean
+  /** The label is for screen readers only; what it is for must be plain from its place. */
+  hideLabel?: boolean
 }
 
 export function TextField({
@@ -41,6 +43,7 @@ export function TextField({
   mono,
   autoFocus,
   autoComplete,
+  hideLabel,
   ...rest
 }: TextFieldProps) {
   const classes = mono ? `${css.input} ${css.mono}` : (css.input ?? '')
@@ -54,7 +57,7 @@ export function TextField({
       autoFocus={autoFocus ?? false}
       validationBehavior="aria"
     >
-      <Label>{label}</Label>
+      <Label className={hideLabel ? 'visually-hidden' : ''}>{label}</Label>
       {lines ? <TextArea className={classes} rows={lines} /> : <Input className={classes} />}
       {hint && (
         <Text slot="description" className={css.hint ?? ''}>
@@ -99,6 +102,7 @@ export function Select({
   onChange,
   all,
   hideLabel = false,
+  bare = false,
 }: {
   label: string
   options: readonly Option[]
@@ -108,6 +112,8 @@ export function Select({
   /** The words for "nothing chosen"; leave out where a choice is a must. */
   all?: string
   hideLabel?: boolean
+  /** With a hidden label: the choice stands without it. */
+  bare?: boolean
 }) {
   const items = all === undefined ? options : [{ id: '', label: all }, ...options]
   return (
@@ -120,7 +126,9 @@ export function Select({
       {!hideLabel && <Label>{label}</Label>}
       <Button className={css.select ?? ''} data-chosen={value !== '' || undefined}>
         <SelectValue>
-          {({ selectedText }) => (hideLabel && value !== '' ? `${label}: ${selectedText}` : selectedText || label)}
+          {({ selectedText }) =>
+            hideLabel && !bare && value !== '' ? `${label}: ${selectedText}` : selectedText || label
+          }
         </SelectValue>
         <ChevronDown aria-hidden="true" />
       </Button>

@@ -83,13 +83,13 @@ function textParts(token: string, kind: 'name' | 'text'): Part[] {
     if (until > from) parts.push({ kind, text: token.slice(from, until) })
   }
   for (const match of token.matchAll(ESCAPE)) {
-    const escape = match[0]
-    const until = match.index + escape.length
-    const isBreak = escape === '\\n' && kind === 'text' && token[until] !== '"'
-    const isHidden = escape.startsWith('\\u')
+    const written = match[0]
+    const until = match.index + written.length
+    const isBreak = written === '\\n' && kind === 'text' && token[until] !== '"'
+    const isHidden = written.startsWith('\\u')
     if (!isBreak && !isHidden) continue
     plain(match.index)
-    parts.push({ kind: isBreak ? 'break' : 'hidden', text: escape })
+    parts.push({ kind: isBreak ? 'break' : 'hidden', text: written })
     from = until
   }
   plain(token.length)

@@ -1,26 +1,13 @@
 // What a card says, in words; everything on it is from the stored call.
 import type { Schemas } from '../../api/client'
 
-export interface CardVote {
-  voter: string
-  voter_name?: string | null
-  vote: Schemas['Vote']
-  /** Whoever lost the right since has not voted. */
-  counts?: boolean
-  reason?: string | null
-  at: string
-}
-
-export type Card = Omit<Schemas['Card'], 'votes' | 'approvers' | 'secrets' | 'input' | 'proposed_input' | 'earlier'> & {
-  votes: readonly CardVote[]
+/** What is JSON of any kind is called an object in the API's description. */
+export type Card = Omit<Schemas['Card'], 'approvers' | 'secrets' | 'input' | 'proposed_input' | 'earlier'> & {
   approvers: readonly unknown[]
   secrets?: unknown
   input?: unknown
   proposed_input?: unknown
-  earlier?: { call_id: string; status: string; input?: unknown; at: string } | null
-  approved?: number
-  decided_by_name?: string | null
-  edited_by_name?: string | null
+  earlier?: (Omit<Schemas['Earlier'], 'input'> & { input?: unknown }) | null
 }
 
 export function isCritical({ risk, reasons }: Pick<Card, 'risk' | 'reasons'>): boolean {
@@ -43,11 +30,6 @@ export function personName(name: string | null | undefined, principal: string | 
   if (name) return name
   if (!principal) return 'nobody'
   return SYSTEM[principal] ?? (principal.startsWith('system') ? 'the server' : principal)
-}
-
-/** How many approvals count so far. */
-export function approvedCount({ approved, votes }: Pick<Card, 'approved' | 'votes'>): number {
-  return approved ?? votes.filter(({ vote, counts }) => vote === 'approve' && counts !== false).length
 }
 
 export interface Demand {

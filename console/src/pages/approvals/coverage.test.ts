@@ -19,6 +19,14 @@ describe('what was on the screen', () => {
 
   it('is forgotten below what opened', () => {
     expect(above([[0, 500]], 200)).toEqual([[0, 200]])
-    expect(above([[0, 100], [300, 500]], 200)).toEqual([[0, 100]])
+    expect(
+      above(
+        [
+          [0, 100],
+          [300, 500],
+        ],
+        200,
+      ),
+    ).toEqual([[0, 100]])
   })
 })

@@ -136,11 +136,11 @@ export function folded(lines: readonly DiffLine[], around = 2): (DiffLine | numb
     lines.slice(Math.max(0, index - around), index + around + 1).some(({ kind }) => kind !== 'same'),
   )
   const shown: (DiffLine | number)[] = []
-  lines.forEach((line, index) => {
-    if (near[index]) return shown.push(line)
+  for (const [index, line] of lines.entries()) {
     const last = shown.at(-1)
-    if (typeof last === 'number') shown[shown.length - 1] = last + 1
+    if (near[index]) shown.push(line)
+    else if (typeof last === 'number') shown[shown.length - 1] = last + 1
     else shown.push(1)
-  })
+  }
   return shown
 }

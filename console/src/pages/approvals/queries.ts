@@ -20,7 +20,13 @@ const RUNNING_MS = 1_500
 // Another card must never stand in for the one that was asked for, not even for a moment.
 const nothing = () => undefined
 
-const STATES: readonly string[] = ['open', 'approved', 'rejected', 'expired', 'cancelled'] satisfies Schemas['ApprovalState'][]
+const STATES: readonly string[] = [
+  'open',
+  'approved',
+  'rejected',
+  'expired',
+  'cancelled',
+] satisfies Schemas['ApprovalState'][]
 
 function stateOf(state: string): { state?: Schemas['ApprovalState'] } {
   return STATES.includes(state) ? { state: state as Schemas['ApprovalState'] } : {}
@@ -74,7 +80,7 @@ export const toolQuery = (tool: string) =>
   queryOptions({
     queryKey: ['tools', 'definition', tool],
     queryFn: ({ signal }) =>
-      taken(api.GET('/api/v1/tools/{tool}', { params: { path: { tool } , query: { all: false } }, signal })),
+      taken(api.GET('/api/v1/tools/{tool}', { params: { path: { tool }, query: { all: false } }, signal })),
     placeholderData: nothing,
   })
 
@@ -125,7 +131,8 @@ function decidedWords(decided: Schemas['Decided']): string {
 export function useDecideAll() {
   const client = useQueryClient()
   return useMutation({
-    mutationFn: (body: Schemas['BulkDecision']) => withStepUp(() => taken(api.POST('/api/v1/approvals/decide', { body }))),
+    mutationFn: (body: Schemas['BulkDecision']) =>
+      withStepUp(() => taken(api.POST('/api/v1/approvals/decide', { body }))),
     onSettled: () => {
       for (const kind of ['approvals', 'calls', 'home']) void client.invalidateQueries({ queryKey: [kind] })
     },

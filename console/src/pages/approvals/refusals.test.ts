@@ -12,7 +12,7 @@ const me = (...permissions: string[]): Me => ({
   permissions,
 })
 const approver = me('approvals.decide')
-const card = (over: Partial<Card> = {}): Card => ({
+const CARD: Card = {
   id: 'a',
   state: 'open',
   call_id: 'c',
@@ -30,6 +30,7 @@ const card = (over: Partial<Card> = {}): Card => ({
   mode: 'blocking',
   person_required: false,
   need: 1,
+  approved: 0,
   approvers: [],
   votes: [],
   round: 1,
@@ -42,8 +43,8 @@ const card = (over: Partial<Card> = {}): Card => ({
   reaches: [],
   expires_at: '2026-01-02T00:00:00Z',
   created_at: '2026-01-01T00:00:00Z',
-  ...over,
-})
+}
+const card = (over: Partial<Card> = {}): Card => ({ ...CARD, ...over })
 
 describe('refusals', () => {
   it('lets an approver approve what was looked at', () => {
@@ -73,8 +74,8 @@ describe('refusals', () => {
 
   it('keeps approve off under a kill switch and after an own vote', () => {
     expect(refusals.approve(card({ frozen_at: 'x' }), approver, SEEN)).toMatch(/kill switch/)
-    const votes = [{ voter: 'user:1', vote: 'approve' as const, at: 'x' }]
-    expect(refusals.approve(card({ need: 2, votes }), approver, SEEN)).toBe('You have approved it: 1 of 2')
+    const votes = [{ voter: 'user:1', vote: 'approve' as const, at: 'x', counts: true }]
+    expect(refusals.approve(card({ need: 2, approved: 1, votes }), approver, SEEN)).toBe('You have approved it: 1 of 2')
   })
 
   it('grants nothing standing for critical tools unless the tenant says so', () => {

@@ -1,6 +1,6 @@
 // Why a button is off, in one place. The server is the judge; this says beforehand what is known here.
 import { type Me, may } from '../../app/session'
-import { approvedCount, type Card, endWords, isCritical, personName } from './card'
+import { type Card, endWords, isCritical, personName } from './card'
 
 /** How this card has been looked at. */
 export interface Look {
@@ -26,7 +26,7 @@ function decide(card: Card, me: Me, look: Look): string | undefined {
 function voted(card: Card, me: Me): string | undefined {
   const own = card.votes.find(({ voter, vote }) => voter === me.principal && vote === 'approve')
   if (!own || card.need < 2) return
-  return `You have approved it: ${approvedCount(card)} of ${card.need}`
+  return `You have approved it: ${card.approved} of ${card.need}`
 }
 
 const UNSEEN = {

@@ -21,7 +21,8 @@ export function useShortcutsOn(): [on: boolean, set: (on: boolean) => void] {
   return [on, set]
 }
 
-const WRITING = 'input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog], [role=listbox], [role=menu]'
+const WRITING =
+  'input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog], [role=listbox], [role=menu]'
 
 /** `keys` may be a new object each time: the newest counts. */
 export function useShortcuts(keys: Record<string, () => void>): void {

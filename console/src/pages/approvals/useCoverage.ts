@@ -20,10 +20,7 @@ function viewOf(box: HTMLElement, bar: HTMLElement | null): Interval {
   return [Math.max(0, pane?.top ?? 0), Math.min(bottom, bar?.getBoundingClientRect().top ?? bottom)]
 }
 
-export function useCoverage(
-  box: RefObject<HTMLElement | null>,
-  bar: RefObject<HTMLElement | null>,
-): Coverage {
+export function useCoverage(box: RefObject<HTMLElement | null>, bar: RefObject<HTMLElement | null>): Coverage {
   const [state, setState] = useState<{ intervals: readonly Interval[]; height: number }>({ intervals: [], height: -1 })
   useEffect(() => {
     const element = box.current

@@ -1,0 +1,150 @@
+// Deciding on several: each is decided by itself, and each is answered by itself.
+import { useState } from 'react'
+import type { Schemas } from '../../api/client'
+import { useMe } from '../../app/session'
+import { revealed } from '../../lib/hidden'
+import { Badge } from '../../ui/Badge'
+import { Button } from '../../ui/Button'
+import { Dialog } from '../../ui/Dialog'
+import { ApprovalBadge } from '../../ui/domain'
+import { notify } from '../../ui/Notices'
+import { Problem } from '../../ui/Problem'
+import css from './BulkBar.module.css'
+import { type Card, toolOf } from './card'
+import dialogs from './dialogs.module.css'
+import { useDecideAll } from './queries'
+import { RejectDialog } from './RejectDialog'
+import { bulkRefusals } from './refusals'
+
+interface Answered {
+  cards: readonly Card[]
+  answers: readonly Schemas['BulkAnswer'][]
+}
+
+export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: () => void }) {
+  const me = useMe()
+  const decide = useDecideAll()
+  const [asking, setAsking] = useState<'approve' | 'reject'>()
+  const [answered, setAnswered] = useState<Answered>()
+  const send = (decision: Schemas['Vote'], reason?: string) =>
+    decide.mutate(
+      { ids: cards.map(({ id }) => id), decision, ...(reason ? { reason } : {}) },
+      {
+        onSuccess: ({ items }) => {
+          setAsking(undefined)
+          setAnswered({ cards, answers: items })
+          const done = items.filter(({ refused }) => !refused).length
+          notify(`${done} of ${items.length} ${decision === 'approve' ? 'approved' : 'rejected'}`)
+          onClear()
+        },
+      },
+    )
+  const close = () => {
+    decide.reset()
+    setAsking(undefined)
+  }
+  return (
+    <>
+      {cards.length > 0 && (
+        <div className={css.bar} role="toolbar" aria-label="For the chosen calls">
+          <Button
+            size="small"
+            kind="danger"
+            disabledReason={bulkRefusals.reject(cards, me)}
+            onPress={() => setAsking('reject')}
+          >
+            Reject {cards.length}…
+          </Button>
+          <span className={css.count}>
+            {cards.length} chosen{' '}
+            <Button size="small" kind="quiet" onPress={onClear}>
+              Clear
+            </Button>
+          </span>
+          <Button
+            size="small"
+            kind="primary"
+            disabledReason={bulkRefusals.approve(cards, me)}
+            onPress={() => setAsking('approve')}
+          >
+            Approve {cards.length}…
+          </Button>
+          <p className={css.why} role="status">
+            {bulkRefusals.approve(cards, me)}
+          </p>
+        </div>
+      )}
+      {asking === 'reject' && (
+        <RejectDialog
+          what={cards.length === 1 ? 'one call' : `${cards.length} calls`}
+          failure={decide.error}
+          sending={decide.isPending}
+          onClose={close}
+          onReject={(reason) => send('reject', reason)}
+        />
+      )}
+      {asking === 'approve' && (
+        <Dialog
+          title={`Approve ${cards.length} calls of ${cards[0] ? toolOf(cards[0]).name : ''}`}
+          isOpen
+          onClose={close}
+          actions={
+            <>
+              <Button onPress={close}>Cancel</Button>
+              <Button
+                kind="primary"
+                disabledReason={decide.isPending ? 'It is being sent' : undefined}
+                onPress={() => send('approve')}
+              >
+                Approve all {cards.length}
+              </Button>
+            </>
+          }
+        >
+          <p className={dialogs.words}>Each runs at once, with exactly these arguments.</p>
+          <ul className={dialogs.list}>
+            {cards.map((card) => (
+              <li key={card.id}>
+                <span>{revealed(card.agent ?? card.asked_by)}</span>
+                <code>{revealed(card.input_shown)}</code>
+              </li>
+            ))}
+          </ul>
+          {decide.error && <Problem error={decide.error} />}
+        </Dialog>
+      )}
+      {answered && <Answers answered={answered} onClose={() => setAnswered(undefined)} />}
+    </>
+  )
+}
+
+function Answers({ answered: { cards, answers }, onClose }: { answered: Answered; onClose: () => void }) {
+  return (
+    <Dialog
+      title="What became of them"
+      isOpen
+      onClose={onClose}
+      actions={
+        <Button kind="primary" onPress={onClose}>
+          Close
+        </Button>
+      }
+    >
+      <ul className={dialogs.list} data-testid="answers">
+        {answers.map(({ id, state, refused }) => (
+          <li key={id}>
+            {refused ? (
+              <Badge tone="bad" shape="diamond">
+                not decided
+              </Badge>
+            ) : (
+              <ApprovalBadge state={state ?? 'open'} />
+            )}
+            <code>{revealed(cards.find((card) => card.id === id)?.input_shown ?? id)}</code>
+            {refused && <span>{revealed(refused)}</span>}
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  )
+}

@@ -1,0 +1,48 @@
+// One more question, for a critical call that is approved with a key.
+import { useEffect, useState } from 'react'
+import { revealed } from '../../lib/hidden'
+import { Button } from '../../ui/Button'
+import { Dialog } from '../../ui/Dialog'
+import type { Card } from './card'
+import css from './dialogs.module.css'
+
+// Long enough that a key held or pressed twice answers nothing.
+const ARM_MS = 400
+
+export function ConfirmDialog({
+  card,
+  onClose,
+  onApprove,
+}: {
+  card: Card
+  onClose: () => void
+  onApprove: () => void
+}) {
+  const [armed, setArmed] = useState(false)
+  useEffect(() => {
+    const arm = setTimeout(() => setArmed(true), ARM_MS)
+    return () => clearTimeout(arm)
+  }, [])
+  return (
+    <Dialog
+      title="Approve a critical call?"
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onPress={onClose} autoFocus>
+            Cancel
+          </Button>
+          <Button kind="primary" disabledReason={armed ? undefined : 'A moment'} onPress={onApprove}>
+            Approve
+          </Button>
+        </>
+      }
+    >
+      <p className={css.words}>
+        <code>{revealed(card.tool)}</code> runs at once, with exactly the arguments on the card, for{' '}
+        {revealed(card.agent ?? card.asked_by)}.
+      </p>
+    </Dialog>
+  )
+}

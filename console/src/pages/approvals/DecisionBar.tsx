@@ -1,0 +1,162 @@
+// Decide. The bar stays where it is: reject at its left, approve at its right, whatever happens above it.
+import { useQuery } from '@tanstack/react-query'
+import { ArrowDown, Check, Pencil, Repeat, X } from 'lucide-react'
+import { type ReactNode, type Ref, useState } from 'react'
+import { asApiError } from '../../api/errors'
+import { useMe } from '../../app/session'
+import { Button } from '../../ui/Button'
+import { ApprovalBadge, CallBadge } from '../../ui/domain'
+import { Problem } from '../../ui/Problem'
+import { ConfirmDialog } from './ConfirmDialog'
+import { type Card, endWords, isCritical } from './card'
+import css from './DecisionBar.module.css'
+import { EditDialog } from './EditDialog'
+import { AfterWords } from './facts'
+import { settingsQuery, useDecide } from './queries'
+import { RejectDialog } from './RejectDialog'
+import { type Look, refusals } from './refusals'
+import { StandingDialog } from './StandingDialog'
+import { useShortcuts } from './shortcuts'
+
+type Asking = 'reject' | 'edit' | 'standing' | 'confirm'
+
+export function DecisionBar({
+  card,
+  bar,
+  look: seen,
+  showUnseen,
+  next,
+}: {
+  card: Card
+  bar: Ref<HTMLDivElement>
+  look: Pick<Look, 'fresh' | 'unseen'>
+  showUnseen?: (() => void) | undefined
+  next?: ReactNode
+}) {
+  const me = useMe()
+  const settings = useQuery(settingsQuery())
+  const decide = useDecide(card)
+  const [asking, setAsking] = useState<Asking>()
+  // A card that was decided when it was opened has nothing to press; one decided here keeps its buttons, switched off,
+  // so that nothing slips under the pointer.
+  const [wasOpen] = useState(card.state === 'open')
+  const problem = decide.error ? asApiError(decide.error) : undefined
+  const refused = problem?.status === 403 ? problem.message : undefined
+  const look: Look = { ...seen, refused, sending: decide.isPending }
+  const off = {
+    approve: refusals.approve(card, me, look),
+    reject: refusals.reject(card, me, look),
+    edit: refusals.edit(card, me, look),
+    standing: refusals.standing(card, me, look, settings.data?.standing_grants_for_critical ?? false),
+  }
+  const approve = () => decide.mutate({ decision: 'approve' })
+  const done = { onSuccess: () => setAsking(undefined) }
+
+  useShortcuts({
+    a: () => {
+      if (off.approve) return
+      if (isCritical(card)) setAsking('confirm')
+      else approve()
+    },
+    r: () => !off.reject && setAsking('reject'),
+    e: () => !off.edit && setAsking('edit'),
+  })
+
+  if (!wasOpen) {
+    return (
+      <div ref={bar} className={css.bar}>
+        <Ended card={card} />
+      </div>
+    )
+  }
+  return (
+    <div ref={bar} className={css.bar} data-testid="decision">
+      <div className={css.says}>
+        {card.state !== 'open' ? (
+          <Ended card={card} next={next} />
+        ) : problem && !asking ? (
+          <Problem error={problem} />
+        ) : (
+          <p role="status" className={css.why}>
+            {!seen.fresh && !decide.isPending && (off.approve ?? hint(card))}
+            {off.approve && look.unseen === 'below' && showUnseen && (
+              <Button size="small" onPress={showUnseen} icon={<ArrowDown aria-hidden="true" />}>
+                Show the next part
+              </Button>
+            )}
+          </p>
+        )}
+      </div>
+      <div className={css.buttons}>
+        <Button kind="danger" icon={<X />} disabledReason={off.reject} onPress={() => setAsking('reject')}>
+          Reject…
+        </Button>
+        <Button icon={<Pencil />} disabledReason={off.edit} onPress={() => setAsking('edit')}>
+          Edit…
+        </Button>
+        <span className={css.space} />
+        <Button icon={<Repeat />} disabledReason={off.standing} onPress={() => setAsking('standing')}>
+          Allow similar…
+        </Button>
+        <Button kind="primary" icon={<Check />} disabledReason={off.approve} onPress={approve}>
+          Approve
+        </Button>
+      </div>
+      {asking === 'reject' && (
+        <RejectDialog
+          what={card.tool}
+          failure={decide.error}
+          sending={decide.isPending}
+          onClose={() => setAsking(undefined)}
+          onReject={(reason) => decide.mutate({ decision: 'reject', reason }, done)}
+        />
+      )}
+      {asking === 'confirm' && (
+        <ConfirmDialog
+          card={card}
+          onClose={() => setAsking(undefined)}
+          onApprove={() => {
+            setAsking(undefined)
+            approve()
+          }}
+        />
+      )}
+      {asking === 'edit' && (
+        <EditDialog
+          card={card}
+          failure={decide.error}
+          sending={decide.isPending}
+          onClose={() => setAsking(undefined)}
+          onApprove={(input, reason) => decide.mutate({ decision: 'approve', input, reason }, done)}
+        />
+      )}
+      {asking === 'standing' && (
+        <StandingDialog
+          card={card}
+          failure={decide.error}
+          sending={decide.isPending}
+          onClose={() => setAsking(undefined)}
+          onApprove={(standing) => decide.mutate({ decision: 'approve', standing }, done)}
+        />
+      )}
+    </div>
+  )
+}
+
+function hint(card: Card): string {
+  if (card.need > 1) return `${card.approved} of ${card.need} have approved.`
+  return 'It runs at once when you approve.'
+}
+
+function Ended({ card, next }: { card: Card; next?: ReactNode }) {
+  return (
+    <div className={css.ended} role="status">
+      <ApprovalBadge state={card.state} />
+      <p>
+        <b>{endWords(card)}</b> <AfterWords card={card} />
+      </p>
+      {card.state === 'approved' && <CallBadge status={card.call_status} />}
+      {next}
+    </div>
+  )
+}
