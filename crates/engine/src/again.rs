@@ -1,44 +1,21 @@
 //! Whoever asked, as they stand now. A call that waited is judged again with the rights its caller has when it runs, not
 //! with those they had when they asked.
 
-use serde::{Deserialize, Serialize};
 use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{
-    AgentId, Caller, Fault, FaultKind, KeyId, Permissions, Principal, Role, SessionId, TenantId, TokenId,
-};
+use toolgate_contracts::{AgentId, Caller, Fault, FaultKind, Permissions, Principal, Role, TenantId};
+use toolgate_store::approvals::{AgentBy, Asker, Shown};
+use toolgate_store::runs::Run;
 
 use crate::engine::Engine;
+use crate::submit::Asked;
 
-/// How a caller came in, as it is kept with a call that waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asker {
-    pub principal: Principal,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentId>,
-    pub credential: Shown,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shown {
-    Session(SessionId),
-    Key(KeyId),
-    Token(TokenId),
-    DatabaseRole,
-    Folder,
-}
-
-impl Asker {
-    pub fn of(caller: &Caller) -> Self {
-        let credential = match caller.credential {
-            Credential::BrowserSession(id) => Shown::Session(id),
-            Credential::ApiKey(id) => Shown::Key(id),
-            Credential::Token(id) => Shown::Token(id),
-            Credential::DatabaseRole => Shown::DatabaseRole,
-            Credential::LocalFolder => Shown::Folder,
-        };
-        Self { principal: caller.principal, agent: caller.agent, credential }
-    }
+/// By which right a call is an agent's.
+pub(crate) fn agent_by(asked: &Asked) -> Option<AgentBy> {
+    asked.agent.map(|_| match (asked.caller.agent, &asked.request.agent_id) {
+        (Some(_), _) => AgentBy::Credential,
+        (None, Some(_)) => AgentBy::Management,
+        (None, None) => AgentBy::Run,
+    })
 }
 
 impl Engine {
@@ -103,5 +80,32 @@ impl Engine {
             credential,
             token: None,
         })
+    }
+
+    /// Whether somebody may still act as this agent, by the right by which they did. `Err` says why not.
+    pub(crate) async fn acts_still(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        by: Option<AgentBy>,
+        run: Option<&Run>,
+    ) -> Result<Result<(), String>, Fault> {
+        let snapshot = self.registry.snapshot();
+        // Without its agent it would be another's call, with other tools and no profile.
+        let Some(known) = snapshot.tenant(caller.tenant)?.agents.get(&agent) else {
+            return Ok(Err("the agent that asked was deleted".to_owned()));
+        };
+        let acts = match (by, run) {
+            (Some(AgentBy::Credential), _) => caller.agent == Some(agent),
+            (Some(AgentBy::Management), _) => caller.agent.is_none() && self.registry.may_manage(caller, known).await?,
+            (Some(AgentBy::Run), Some(run)) => match self.own_run(caller, run.id).await {
+                Ok(_) => run.agent_id == Some(agent),
+                Err(fault) if fault.kind() == FaultKind::NotFound => false,
+                Err(fault) => return Err(fault),
+            },
+            (Some(AgentBy::Run), None) | (None, _) => false,
+        };
+        let name = &known.spec.name;
+        Ok(if acts { Ok(()) } else { Err(format!("whoever asked may not act as the agent {name} any more")) })
     }
 }

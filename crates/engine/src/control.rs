@@ -16,7 +16,7 @@ use toolgate_store::{Change, Error};
 use utoipa::ToSchema;
 
 use crate::engine::Engine;
-use crate::entry::{Details, Entry, commitment};
+use crate::entry::{Details, Entry, commitment, members};
 use crate::execute::unknown;
 use crate::guard::ResultOf;
 use crate::notify::End;
@@ -44,6 +44,12 @@ pub struct Report {
     /// The worker's own figure: kept beside the declared one, which counts.
     #[serde(default)]
     pub cost: Option<Amount>,
+}
+
+impl Report {
+    pub(crate) fn completed(output: Value) -> Self {
+        Self { status: Status::Completed, output: Some(output), result: None, error: None, cost: None }
+    }
 }
 
 /// What a person found out about a call whose outcome was unknown.
@@ -277,7 +283,7 @@ impl Engine {
     }
 
     /// What a worker says is treated like what a runner gives: validated, redacted, looked at, capped.
-    async fn judge_report(
+    pub(crate) async fn judge_report(
         &self,
         tenant: TenantId,
         record: &CallRecord,
@@ -563,11 +569,7 @@ fn late_event(
         Status::Cancelled => EventType::ToolCancelled,
         _ => EventType::ToolFailed,
     };
-    let data = match data {
-        Value::Object(members) => members,
-        _ => serde_json::Map::new(),
-    };
-    NewEvent { event_type, call_id: Some(record.id), at: now, actor: actor.to_owned(), data }
+    NewEvent { event_type, call_id: Some(record.id), at: now, actor: actor.to_owned(), data: members(data) }
 }
 
 fn result_of<'a>(tenant: TenantId, record: &CallRecord, tool: &'a ResolvedTool) -> ResultOf<'a> {

@@ -12,6 +12,7 @@ use toolgate_registry::commands::Registry;
 use toolgate_store::Store;
 use toolgate_vault::{Keyring, Purpose, RunKey, Vault};
 
+use crate::approvals::{Resuming, Rounds};
 use crate::audit::Audit;
 use crate::blobs::Blobs;
 use crate::labels::Seen;
@@ -80,6 +81,9 @@ pub struct Inner {
     pub(crate) parallel: Mutex<HashMap<Crowd, u32>>,
     /// What callers without runs have seen, remembered for a moment.
     pub(crate) contexts: moka::sync::Cache<(TenantId, String), Arc<Seen>>,
+    /// Approved calls that this replica is at, and where the rounds over what waits stand.
+    pub(crate) resuming: Resuming,
+    rounds: Mutex<Rounds>,
     signals: broadcast::Sender<Signal>,
     pub(crate) telling: Telling,
     /// Ends background work and refuses new calls.
@@ -115,6 +119,8 @@ impl Engine {
             places: Arc::new(Semaphore::new(CALLS_AT_ONCE_MAX)),
             parallel: Mutex::default(),
             contexts: moka::sync::Cache::builder().max_capacity(CONTEXTS_MAX).time_to_live(SEEN_FOR).build(),
+            resuming: Resuming::default(),
+            rounds: Mutex::default(),
             signals: broadcast::channel(SIGNALS_MAX).0,
             telling: Telling::default(),
             stopping: CancellationToken::new(),
@@ -138,6 +144,10 @@ impl Engine {
 
     pub(crate) fn running(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn rounds(&self) -> MutexGuard<'_, Rounds> {
+        self.0.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The name of the tenant's log, for receipts.

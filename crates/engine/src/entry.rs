@@ -1,6 +1,7 @@
 //! The log's entries about calls. They hold names, numbers and commitments, never a payload.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 use toolgate_contracts::{
     AgentId, CallId, Digest, ErrorCode, GrantId, LeafId, Mode, ResolvedSecret, RunId, Source, Status, TenantId,
     Timestamp, json,
@@ -67,4 +68,12 @@ impl Entry<'_> {
 /// What an entry commits to of a call's payloads, each under its own word so that one cannot stand for another.
 pub fn commitment(salt: &Salt, what: &str, canonical: &str) -> Digest {
     salt.commit_named(what, canonical)
+}
+
+/// The members of what is written as an object; of anything else none.
+pub fn members(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
 }

@@ -427,13 +427,12 @@ impl Engine {
         };
         // It was given no secrets.
         let redactor = Redactor::none();
-        let (status, ended) = match planned {
-            Ok(plan) => {
-                let text = json::canonical(&plan);
-                (Status::Completed, Ended { output: Some(plan), output_text: Some(text), ..Ended::default() })
-            }
-            Err(error) => (Status::Failed, Ended::refused(output::redacted(error, &redactor))),
+        let shaped = match planned {
+            Ok(plan) => output::shape_plan(&call.tool, plan, self.output_limit(&prepared)),
+            Err(error) => Shaped::refused(output::redacted(error, &redactor)),
         };
+        let shaped = self.examined(call, shaped).await;
+        let (status, ended) = self.keep(&prepared, shaped).await?;
         self.finish_once(&prepared, status, ended).await
     }
 

@@ -29,6 +29,7 @@ use toolgate_store::{Change, Error};
 use form::{check_answer, check_text, checked_schema};
 
 use crate::engine::Engine;
+use crate::entry::members;
 use crate::notify::News;
 
 /// How long a waiter goes without looking, for answers that another replica took.
@@ -344,13 +345,8 @@ impl Engine {
 
     fn note(&self, change: &mut Change, question: &Question, actor: &str, action: &str, more: Value) {
         let InputRequest { id, run_id, call_id, .. } = &question.request;
-        let mut details = match json!({"run": run_id, "call": call_id}) {
-            Value::Object(members) => members,
-            _ => Map::new(),
-        };
-        if let Value::Object(more) = more {
-            details.extend(more);
-        }
+        let mut details = members(json!({"run": run_id, "call": call_id}));
+        details.extend(members(more));
         details.retain(|_, member| !member.is_null());
         change.audit(&toolgate_store::audit::Entry {
             id: Id::new(&self.clock, &self.rng),

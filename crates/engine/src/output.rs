@@ -82,6 +82,25 @@ pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Op
     }
     let output = redactor.redact_json(output);
     attachments.extend(tables(tool, &output));
+    capped(tool, output, attachments, validator, bytes_max)
+}
+
+/// The same for what would happen: it is no output, so the schema of outputs says nothing about it.
+pub fn shape_plan(tool: &ResolvedTool, mut plan: Value, bytes_max: Option<u64>) -> Shaped {
+    if let Err(error) = strict::normalize(&mut plan) {
+        return failed(format!("the plan cannot be exchanged: {error}"), &Redactor::none(), Vec::new());
+    }
+    capped(tool, plan, Vec::new(), None, bytes_max)
+}
+
+/// What is too large is cut, and the whole goes along.
+fn capped(
+    tool: &ResolvedTool,
+    output: Value,
+    mut attachments: Vec<NewAttachment>,
+    validator: Option<&Validator>,
+    bytes_max: Option<u64>,
+) -> Shaped {
     let declared = tool.definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT);
     let limit = usize::try_from(bytes_max.map_or(declared, |max| max.min(declared))).unwrap_or(usize::MAX);
     let text = strict::canonical(&output);

@@ -104,12 +104,26 @@ impl Engine {
         Ok(record)
     }
 
-    /// Whoever reads a record with its result has seen what is in it.
+    /// Whoever reads a record has seen what is in it: its result, and before there is one its input.
     pub(crate) async fn join_result(&self, caller: &Caller, record: &CallRecord) -> Result<(), Fault> {
         if record.output.is_some() || record.error.is_some() || !record.attachments.is_empty() {
-            self.join_read(caller, &record.labels, &record.tool_name).await?;
+            return self.join_read(caller, &record.labels, &record.tool_name).await;
         }
-        Ok(())
+        self.join_input(caller, record).await
+    }
+
+    /// The same for who is shown the input alone. What was seen before it is kept with what waited; of the rest it is
+    /// known together with what the result brings.
+    pub(crate) async fn join_input(&self, caller: &Caller, record: &CallRecord) -> Result<(), Fault> {
+        if record.input.is_none() && record.proposed_input.is_none() {
+            return Ok(());
+        }
+        let waited = match record.approval {
+            Some(id) => self.store.approval(caller.tenant, id).await?,
+            None => None,
+        };
+        let labels = waited.map_or_else(|| record.labels.clone(), |approval| approval.binding.labels);
+        self.join_read(caller, &labels, &record.tool_name).await
     }
 
     pub async fn list_calls(

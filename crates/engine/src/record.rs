@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolgate_contracts::call::{Attachment, Receipt};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::event::{EventType, NewEvent};
@@ -22,7 +22,7 @@ use toolgate_store::{Change, Durability, Error};
 use crate::admit::Decision;
 use crate::call::Call;
 use crate::engine::Engine;
-use crate::entry::{Details, Entry, commitment};
+use crate::entry::{Details, Entry, commitment, members};
 use crate::external::RECORDED_S;
 use crate::labels::Seen;
 use crate::notify::End;
@@ -155,11 +155,7 @@ impl Prepared {
     }
 
     pub fn event(&self, event_type: EventType, at: Timestamp, data: Value) -> NewEvent {
-        let data = match data {
-            Value::Object(members) => members,
-            _ => Map::new(),
-        };
-        NewEvent { event_type, call_id: Some(self.call.id), at, actor: self.actor(), data }
+        NewEvent { event_type, call_id: Some(self.call.id), at, actor: self.actor(), data: members(data) }
     }
 
     pub fn started(&self, at: Timestamp) -> NewEvent {
@@ -438,10 +434,7 @@ impl Engine {
             actor: prepared.actor(),
             action: "approval.bypassed".to_owned(),
             object: prepared.call.call_id.clone(),
-            details: match details {
-                Value::Object(members) => members,
-                _ => Map::new(),
-            },
+            details: members(details),
         }
     }
 

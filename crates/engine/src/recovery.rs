@@ -9,13 +9,12 @@ use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
 use toolgate_contracts::{
     CallRequest, Caller, ErrorCode, Fault, Permission, Permissions, Principal, Slug, Status, TenantId, ToolError,
-    json as strict,
 };
 use toolgate_registry::toolset::View;
 use toolgate_store::calls::CallRecord;
 use toolgate_store::{Change, Error};
 
-use crate::control::Late;
+use crate::control::{Late, Report};
 use crate::engine::Engine;
 use crate::record::Ended;
 
@@ -238,19 +237,15 @@ impl Engine {
             None => return Ok(()),
             Some(true) => {
                 let output = answer.output.as_ref().and_then(|output| output.get("output")).cloned();
-                let output_text = output.as_ref().map(strict::canonical);
-                let cost = current.cost_estimate;
-                (
-                    Status::Completed,
-                    Ended {
-                        output,
-                        output_text,
-                        cost,
-                        attempts: current.attempts,
-                        attested_by: attested,
-                        ..Ended::default()
-                    },
-                )
+                let (status, ended) = match output {
+                    // Treated like what a worker reports: validated, redacted, looked at, capped.
+                    Some(output) => {
+                        let report = Report::completed(output);
+                        self.judge_report(tenant, &current, report).await?
+                    }
+                    None => (Status::Completed, Ended { cost: current.cost_estimate, ..Ended::default() }),
+                };
+                (status, Ended { attempts: current.attempts, attested_by: attested, ..ended })
             }
             Some(false) => {
                 let message =

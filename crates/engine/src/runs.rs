@@ -358,11 +358,15 @@ impl Engine {
         let event = run_event(caller, event_type, data, now);
         let mut change = Change::new(caller.tenant);
         change.move_run(run.id, state, reason, now, ended).append_events(run.id, Place::Counted, None, &[event], now);
-        change.cancel_questions_of(run.id, now);
+        // What is below it may call nothing any more either.
+        let below = self.store.runs_below(caller.tenant, &run).await?;
+        for run in &below {
+            change.cancel_questions_of(*run, now);
+        }
         self.store.commit(change).await?;
         self.signal(caller.tenant, run.id, None);
         // Nobody waits for them any more, and whoever decided would decide for nothing.
-        for call in self.store.parked_calls_of(caller.tenant, run.id).await? {
+        for call in self.store.parked_calls_of(caller.tenant, run).await? {
             let Some(record) = self.store.call(caller.tenant, call).await? else { continue };
             if let Err(fault) =
                 Box::pin(self.cancel_parked(caller.tenant, &record, &caller.principal.to_string())).await
@@ -371,13 +375,13 @@ impl Engine {
             }
         }
         if state == RunState::Cancelled {
-            let open = CallFilter { run: Some(run.id), status: Some(Status::Running), ..CallFilter::default() };
+            let open = CallFilter { run: Some(run), status: Some(Status::Running), ..CallFilter::default() };
             for call in self.list_calls(caller, &open, None, SHOWN_CALLS_MAX).await?.items {
                 // One that ended meanwhile needs no cancelling.
                 let _ = self.ask_to_stop(caller, call.id).await;
             }
         }
-        self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
+        Ok(())
     }
 }
 
@@ -396,6 +400,14 @@ fn run_event(caller: &Caller, event_type: EventType, data: Map<String, Value>, a
 }
 
 /// Names of a run's own allow-list must exist, as those of an agent must: a misspelt one would allow nothing.
+        for run in below {
+            self.end_calls_of(caller, run, state).await?;
+        }
+        self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
+    }
+
+    /// Takes back what waits in a run that is over, and stops what runs where that is wanted.
+    async fn end_calls_of(&self, caller: &Caller, run: RunId, state: RunState) -> Result<(), Fault> {
 fn canonical_limits(
     registry: &toolgate_registry::snapshot::TenantRegistry,
     caller: &Caller,

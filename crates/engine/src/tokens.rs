@@ -353,10 +353,7 @@ impl Engine {
     }
 
     fn token_entry(&self, caller: &Caller, action: &str, object: &str, details: Value) -> Entry {
-        let mut details = match details {
-            Value::Object(members) => members,
-            _ => serde_json::Map::new(),
-        };
+        let mut details = crate::entry::members(details);
         details.retain(|_, value| !value.is_null());
         Entry {
             id: Id::new(&self.clock, &self.rng),

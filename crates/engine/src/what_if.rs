@@ -15,11 +15,11 @@ use toolgate_registry::commands::JudgedPolicies;
 use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_registry::subject::facts;
 use toolgate_registry::toolset::View;
+use toolgate_store::approvals::{Asker, Shown};
 use toolgate_store::calls::{CallFilter, CallRecord, Sight};
 use utoipa::ToSchema;
 
 use crate::admit::{Decision, Step, Verdict};
-use crate::again::{Asker, Shown};
 use crate::engine::Engine;
 
 /// Calls that are judged; beyond it the newest are.
@@ -294,7 +294,7 @@ impl Callers {
             Principal::Local(_) => Shown::Folder,
             Principal::User(_) => Shown::DatabaseRole,
         };
-        let asker = Asker { principal, agent: None, credential };
+        let asker = Asker { principal, agent: None, agent_by: None, credential };
         let found = match engine.caller_again(tenant, &asker).await {
             Ok(caller) => Some(caller),
             Err(fault) if fault.kind() == FaultKind::Forbidden => None,

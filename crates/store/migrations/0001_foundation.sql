@@ -468,6 +468,7 @@ CREATE TABLE kill_switches (
 ) {strict};
 
 -- What `append_note` keeps.
+CREATE INDEX calls_approved ON calls (id) WHERE status = 'approved';
 CREATE TABLE notes (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     notebook TEXT NOT NULL,
@@ -553,6 +554,8 @@ CREATE TABLE grants (
     uses_max {int} NOT NULL DEFAULT 1,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id),
+    -- What the request itself gave it to run in.
+    timeout_ms {int},
     CONSTRAINT grants_spent_once CHECK (call_id IS NULL OR uses <= 1),
     CONSTRAINT grants_within_uses CHECK (uses <= uses_max)
 ) {strict};
@@ -589,6 +592,8 @@ CREATE INDEX tokens_principal ON tokens (tenant_id, principal, id);
 CREATE INDEX tokens_expiry ON tokens (expires_at);
 
 -- Proofs of possession that were shown: each counts once.
+    -- Of whose calls it holds for, where they belong to one.
+    workspace_id {uuid},
 CREATE TABLE token_proofs (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     proof TEXT NOT NULL,

@@ -2,19 +2,34 @@
 //!
 //! Invariant: an approval moves once out of `open`, in the same commit as its call.
 
+// As a macro, because the text of a change is one literal.
+macro_rules! columns {
+    () => {
+        "id, call_id, tool_id, agent_id, workspace_id, mode, state, person_required, reasons, need, approvers, separation, round,
+        input_digest, edited_by, asker, binding, timeout_ms, expires_at, remind_at, frozen_at, decided_at, decided_by,
+        decision_reason, created_at"
+    };
+}
+
+mod bound;
+mod due;
+mod list;
+
 use serde::Serialize;
-use serde_json::Value as Json;
-use toolgate_contracts::definition::HitlMode;
+use toolgate_contracts::definition::{Approvers, HitlMode, Label};
 use toolgate_contracts::{
-    AgentId, ApprovalId, ApprovalState, AskReason, CallId, Digest, Fault, Page, Principal, RunId, TenantId, Timestamp,
-    ToolId, UserId, Vote, WorkspaceId,
+    AgentId, ApprovalId, ApprovalState, AskReason, CallId, Digest, Fault, Principal, RunId, TenantId, Timestamp,
+    ToolId, Vote, WorkspaceId,
 };
 
 use crate::change::{Change, Expect};
-use crate::cursor::ListOf;
 use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store, Value};
+
+pub use bound::{AgentBy, Asker, Binding, Shown};
+pub use due::{DUE_MAX, Due, DueApproval};
+pub use list::{ApprovalFilter, SeenBy};
 
 #[derive(Clone, Debug)]
 pub struct Approval {
@@ -29,13 +44,15 @@ pub struct Approval {
     pub reasons: Vec<AskReason>,
     pub need: u32,
     /// What the votes must fulfil, each of it: `[{need, from}]`.
-    pub approvers: Json,
+    pub approvers: Vec<Approvers>,
     pub separation: bool,
     pub round: u32,
     pub input_digest: Digest,
     pub edited_by: Option<String>,
-    pub asker: Json,
-    pub binding: Json,
+    pub asker: Asker,
+    pub binding: Binding,
+    /// What the request itself gave it to run in, where that is less than the tool's own.
+    pub timeout_ms: Option<u64>,
     pub expires_at: Timestamp,
     pub remind_at: Option<Timestamp>,
     pub frozen_at: Option<Timestamp>,
@@ -53,25 +70,13 @@ pub struct CastVote {
     pub at: Timestamp,
 }
 
-/// Which approvals a list is about.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ApprovalFilter {
-    pub state: Option<ApprovalState>,
-    pub tool: Option<ToolId>,
-    pub agent: Option<AgentId>,
-    pub workspace: Option<WorkspaceId>,
-    pub seen_by: SeenBy,
-}
-
-/// Whose eyes a list is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum SeenBy {
-    #[default]
-    Everybody,
-    /// What belongs to no workspace or to one of this user's, and what they asked for themselves.
-    Member { user: UserId, own: Principal },
-    /// What this one asked for, or one of these agents did.
-    Asker { own: Principal, agents: Vec<AgentId> },
+/// Another input to decide on, as it was judged.
+#[derive(Clone, Debug)]
+pub struct Edited<'a> {
+    pub input: &'a str,
+    pub decision: &'a str,
+    /// Of the call: of what it is given now, and of what it brings.
+    pub labels: Vec<Label>,
 }
 
 /// How an approval ended.
@@ -83,9 +88,13 @@ pub struct Verdict<'a> {
     pub at: Timestamp,
 }
 
-const COLUMNS: &str = "id, call_id, tool_id, agent_id, workspace_id, mode, state, person_required, reasons, need, approvers,
-    separation, round, input_digest, edited_by, asker, binding, expires_at, remind_at, frozen_at, decided_at, decided_by,
-    decision_reason, created_at";
+macro_rules! insert_vote {
+    () => {
+        "INSERT INTO approval_votes (tenant_id, approval_id, round, voter, vote, input_digest, reason, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+    };
+}
+
 impl Change {
     pub fn insert_approval(&mut self, approval: &Approval) -> &mut Self {
         let Approval {
@@ -106,6 +115,7 @@ impl Change {
             edited_by,
             asker,
             binding,
+            timeout_ms,
             expires_at,
             remind_at,
             frozen_at,
@@ -114,12 +124,15 @@ impl Change {
             decision_reason,
             created_at,
         } = approval;
+        let timeout_ms = timeout_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
         self.then(
-            "INSERT INTO approvals (tenant_id, id, call_id, tool_id, agent_id, workspace_id, mode, state, person_required, reasons,
-                need, approvers, separation, round, input_digest, edited_by, asker, binding, expires_at, remind_at, frozen_at,
-                decided_at, decided_by, decision_reason, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-                $24, $25)",
+            concat!(
+                "INSERT INTO approvals (tenant_id, ",
+                columns!(),
+                ")
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+                    $23, $24, $25, $26)"
+            ),
             [
                 (*id).into(),
                 (*call).into(),
@@ -129,15 +142,16 @@ impl Change {
                 mode.as_str().into(),
                 state.as_str().into(),
                 (*person_required).into(),
-                serde_json::to_string(reasons).unwrap_or_default().into(),
+                text(reasons).into(),
                 (*need).into(),
-                approvers.to_string().into(),
+                text(approvers).into(),
                 (*separation).into(),
                 (*round).into(),
                 (*input_digest).into(),
                 edited_by.clone().into(),
-                asker.to_string().into(),
-                binding.to_string().into(),
+                text(asker).into(),
+                text(binding).into(),
+                timeout_ms.into(),
                 (*expires_at).into(),
                 (*remind_at).into(),
                 (*frozen_at).into(),
@@ -161,21 +175,18 @@ impl Change {
             reason.clone().into(),
             (*at).into(),
         ];
-        self.then(
-            "INSERT INTO approval_votes (tenant_id, approval_id, round, voter, vote, input_digest, reason, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-            values,
-        )
+        self.then(insert_vote!(), values)
     }
 
     /// A vote to reject stands in for one to approve of the same person: they have thought better of it.
     pub fn cast_rejection(&mut self, approval: ApprovalId, round: u32, digest: Digest, vote: &CastVote) -> &mut Self {
         let CastVote { voter, vote, reason, at } = vote;
         self.then(
-            "INSERT INTO approval_votes (tenant_id, approval_id, round, voter, vote, input_digest, reason, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-             ON CONFLICT (tenant_id, approval_id, round, voter) DO UPDATE SET vote = excluded.vote, reason = excluded.reason,
-                created_at = excluded.created_at",
+            concat!(
+                insert_vote!(),
+                " ON CONFLICT (tenant_id, approval_id, round, voter) DO UPDATE SET vote = excluded.vote,
+                    reason = excluded.reason, created_at = excluded.created_at"
+            ),
             [
                 approval.into(),
                 round.into(),
@@ -247,12 +258,12 @@ impl Change {
             [
                 approval.id.into(),
                 approval.round.into(),
-                serde_json::to_string(&approval.reasons).unwrap_or_default().into(),
+                text(&approval.reasons).into(),
                 approval.need.into(),
-                approval.approvers.to_string().into(),
+                text(&approval.approvers).into(),
                 approval.mode.as_str().into(),
                 approval.person_required.into(),
-                approval.binding.to_string().into(),
+                text(&approval.binding).into(),
                 approval.expires_at.into(),
                 approval.remind_at.into(),
                 approval.separation.into(),
@@ -268,7 +279,8 @@ impl Change {
     }
 
     /// Another input to decide on: a new round, in which nobody has voted yet. The first proposal is kept.
-    pub fn edit_call(&mut self, approval: &Approval, input: &str, decision: &str, taken: Fault) -> &mut Self {
+    pub fn edit_call(&mut self, approval: &Approval, edited: &Edited<'_>, taken: Fault) -> &mut Self {
+        let Edited { input, decision, labels } = edited;
         self.expecting(
             Expect::Rows(1, taken.clone()),
             "UPDATE approvals SET round = $3, input_digest = $4, edited_by = $5, binding = $6, reasons = $7, need = $8,
@@ -279,20 +291,27 @@ impl Change {
                 approval.round.into(),
                 approval.input_digest.into(),
                 approval.edited_by.clone().into(),
-                approval.binding.to_string().into(),
-                serde_json::to_string(&approval.reasons).unwrap_or_default().into(),
+                text(&approval.binding).into(),
+                text(&approval.reasons).into(),
                 approval.need.into(),
-                approval.approvers.to_string().into(),
+                text(&approval.approvers).into(),
                 approval.mode.as_str().into(),
                 approval.person_required.into(),
             ],
         );
         self.expecting(
             Expect::Rows(1, taken),
-            "UPDATE calls SET proposed_input = coalesce(proposed_input, input), input = $3, decision = $4,
-                person_required = (person_required OR $5)
+            "UPDATE calls SET proposed_input = coalesce(proposed_input, input), input = $3, decision = $4, labels = $5,
+                policy_revision = $6, person_required = (person_required OR $7)
              WHERE tenant_id = $1 AND id = $2 AND status = 'pending'",
-            [approval.call.into(), input.into(), decision.into(), approval.person_required.into()],
+            [
+                approval.call.into(),
+                (*input).into(),
+                (*decision).into(),
+                text(labels).into(),
+                approval.binding.policy_revision.into(),
+                approval.person_required.into(),
+            ],
         )
     }
 
@@ -329,14 +348,14 @@ impl Change {
 
 impl Store {
     pub async fn approval(&self, tenant: TenantId, id: ApprovalId) -> Result<Option<Approval>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM approvals WHERE tenant_id = $1 AND id = $2");
-        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![id.into()]).await?;
+        let sql = concat!("SELECT ", columns!(), " FROM approvals WHERE tenant_id = $1 AND id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![id.into()]).await?;
         rows.first().map(approval).transpose()
     }
 
     pub async fn approval_of(&self, tenant: TenantId, call: CallId) -> Result<Option<Approval>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM approvals WHERE tenant_id = $1 AND call_id = $2");
-        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![call.into()]).await?;
+        let sql = concat!("SELECT ", columns!(), " FROM approvals WHERE tenant_id = $1 AND call_id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![call.into()]).await?;
         rows.first().map(approval).transpose()
     }
 
@@ -350,45 +369,6 @@ impl Store {
             .collect()
     }
 
-    /// Approvals, newest first; the open ones oldest first, because they wait.
-    pub async fn approvals(
-        &self,
-        tenant: TenantId,
-        filter: &ApprovalFilter,
-        cursor: Option<&str>,
-        limit: u32,
-    ) -> Result<Page<Approval>, Fault> {
-        let text = serde_json::to_string(filter).unwrap_or_default();
-        let list = ListOf { tenant, list: "approvals", filter: &text };
-        let after = cursor.map(|cursor| list.key(cursor)).transpose()?;
-        let open = filter.state == Some(ApprovalState::Open);
-        let (mut condition, mut parameters) = conditions(filter);
-        if let Some(after) = after.and_then(|key| key.parse::<ApprovalId>().ok()) {
-            parameters.push(after.into());
-            let beyond = if open { "id >" } else { "id <" };
-            condition = format!("{condition} AND {beyond} ${}", parameters.len() + 1);
-        }
-        let order = if open { "ASC" } else { "DESC" };
-        let sql = format!(
-            "SELECT {COLUMNS} FROM approvals WHERE tenant_id = $1{condition} ORDER BY id {order} LIMIT {}",
-            limit + 1
-        );
-        let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
-        let mut items = rows.iter().map(approval).collect::<Result<Vec<_>, Error>>()?;
-        let more = items.len() > limit as usize;
-        items.truncate(limit as usize);
-        let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
-        Ok(Page { items, next_cursor })
-    }
-
-    /// How many of a list there are.
-    pub async fn count_approvals(&self, tenant: TenantId, filter: &ApprovalFilter) -> Result<u32, Error> {
-        let (condition, parameters) = conditions(filter);
-        let sql = format!("SELECT count(*) FROM approvals WHERE tenant_id = $1{condition}");
-        let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
-        rows.first().map_or(Ok(0), |row| row.get(0))
-    }
-
     /// How often the runs under a root have asked people.
     pub async fn asks_under(&self, tenant: TenantId, root: RunId) -> Result<u32, Error> {
         let sql = "SELECT count(*) FROM calls WHERE tenant_id = $1 AND root_run_id = $2 AND approval_id IS NOT NULL";
@@ -396,24 +376,12 @@ impl Store {
         rows.first().map_or(Ok(0), |row| row.get(0))
     }
 
-    /// Approvals whose time is over, whoever's.
-    pub async fn overdue_approvals(&self, now: Timestamp) -> Result<Vec<(TenantId, ApprovalId)>, Error> {
-        let sql = "SELECT tenant_id, id FROM approvals
-            WHERE state = 'open' AND frozen_at IS NULL AND expires_at <= $1 ORDER BY expires_at LIMIT 500";
-        self.whoevers(sql, vec![now.into()]).await
-    }
-
-    /// Approvals that people are to be reminded of, whoever's.
-    pub async fn approvals_to_remind(&self, now: Timestamp) -> Result<Vec<(TenantId, ApprovalId)>, Error> {
-        let sql =
-            "SELECT tenant_id, id FROM approvals WHERE state = 'open' AND frozen_at IS NULL AND remind_at IS NOT NULL
-            AND remind_at <= $1 ORDER BY remind_at LIMIT 500";
-        self.whoevers(sql, vec![now.into()]).await
-    }
-
-    async fn whoevers(&self, sql: &str, parameters: Vec<Value>) -> Result<Vec<(TenantId, ApprovalId)>, Error> {
-        let rows = self.query(&Scope::Everyone("what is due, whoever's"), sql, parameters).await?;
-        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    /// How many calls of a caller wait for people, counted no further than `most`.
+    pub async fn pending_of(&self, tenant: TenantId, caller: Principal, most: u32) -> Result<u32, Error> {
+        let sql = "SELECT count(*) FROM (SELECT c.id FROM calls c
+            WHERE c.tenant_id = $1 AND c.principal = $2 AND c.approval_status = 'pending' LIMIT $3) waiting";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![caller.to_string().into(), most.into()]).await?;
+        rows.first().map_or(Ok(0), |row| row.get(0))
     }
 
     /// Who asks of which tool, of what is open and whose deadline runs.
@@ -431,70 +399,6 @@ impl Store {
         let rows = self.query(&Scope::Everyone("whose deadline goes on"), sql, vec![]).await?;
         rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).collect()
     }
-
-    /// Calls that were approved and that nobody has begun to run, whoever's, oldest first.
-    pub async fn approved_calls(&self) -> Result<Vec<(TenantId, CallId)>, Error> {
-        let sql =
-            "SELECT tenant_id, id FROM calls WHERE status = 'approved' AND status <> 'completed' ORDER BY id LIMIT 500";
-        let rows = self.query(&Scope::Everyone("what is approved is anyone's to run"), sql, vec![]).await?;
-        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
-    }
-
-    /// Calls of a run that wait for a person, or were approved and do not run yet.
-    pub async fn parked_calls_of(&self, tenant: TenantId, run: RunId) -> Result<Vec<CallId>, Error> {
-        let sql = "SELECT id FROM calls WHERE tenant_id = $1 AND run_id = $2 AND status IN ('pending', 'approved') ORDER BY id";
-        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?;
-        rows.iter().map(|row| row.get(0)).collect()
-    }
-}
-
-/// A filter as a condition behind `tenant_id = $1`, with its parameters from `$2` on.
-fn conditions(filter: &ApprovalFilter) -> (String, Vec<Value>) {
-    let ApprovalFilter { state, tool, agent, workspace, seen_by } = filter;
-    let mut parts = Vec::new();
-    let mut parameters: Vec<Value> = Vec::new();
-    let mut bind = |value: Value| {
-        parameters.push(value);
-        format!("${}", parameters.len() + 1)
-    };
-    match state {
-        // A literal, so that the partial index is seen to fit.
-        Some(ApprovalState::Open) => parts.push(" AND state = 'open'".to_owned()),
-        Some(state) => parts.push(format!(" AND state = {}", bind(state.as_str().into()))),
-        None => {}
-    }
-    if let Some(tool) = tool {
-        parts.push(format!(" AND tool_id = {}", bind((*tool).into())));
-    }
-    if let Some(agent) = agent {
-        parts.push(format!(" AND agent_id = {}", bind((*agent).into())));
-    }
-    if let Some(workspace) = workspace {
-        parts.push(format!(" AND workspace_id = {}", bind((*workspace).into())));
-    }
-    let asked_by = |own: &str| {
-        format!(
-            "call_id IN (SELECT c.id FROM calls c WHERE c.tenant_id = $1 AND c.id = approvals.call_id AND c.principal = {own})"
-        )
-    };
-    match seen_by {
-        SeenBy::Everybody => {}
-        SeenBy::Member { user, own } => {
-            let (user, own) = (bind((*user).into()), bind(own.to_string().into()));
-            let member =
-                format!("SELECT m.workspace_id FROM workspace_members m WHERE m.tenant_id = $1 AND m.user_id = {user}");
-            let own = asked_by(&own);
-            parts.push(format!(" AND (workspace_id IS NULL OR workspace_id IN ({member}) OR {own})"));
-        }
-        SeenBy::Asker { own, agents } => {
-            let own = asked_by(&bind(own.to_string().into()));
-            let agents: Vec<String> = agents.iter().map(|agent| bind((*agent).into())).collect();
-            let managed =
-                if agents.is_empty() { String::new() } else { format!(" OR agent_id IN ({})", agents.join(", ")) };
-            parts.push(format!(" AND ({own}{managed})"));
-        }
-    }
-    (parts.concat(), parameters)
 }
 
 fn approval(row: &Row) -> Result<Approval, Error> {
@@ -516,12 +420,17 @@ fn approval(row: &Row) -> Result<Approval, Error> {
         edited_by: row.get(14)?,
         asker: row.json(15)?,
         binding: row.json(16)?,
-        expires_at: row.get(17)?,
-        remind_at: row.get(18)?,
-        frozen_at: row.get(19)?,
-        decided_at: row.get(20)?,
-        decided_by: row.get(21)?,
-        decision_reason: row.get(22)?,
-        created_at: row.get(23)?,
+        timeout_ms: row.get::<Option<i64>>(17)?.and_then(|ms| u64::try_from(ms).ok()),
+        expires_at: row.get(18)?,
+        remind_at: row.get(19)?,
+        frozen_at: row.get(20)?,
+        decided_at: row.get(21)?,
+        decided_by: row.get(22)?,
+        decision_reason: row.get(23)?,
+        created_at: row.get(24)?,
     })
+}
+
+fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

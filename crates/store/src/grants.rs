@@ -2,13 +2,15 @@
 //! until its uses or its time run out.
 
 use serde_json::Value as Json;
-use toolgate_contracts::{CallId, Digest, Fault, GrantId, Page, TenantId, Timestamp, ToolId};
+use toolgate_contracts::{
+    CallId, Digest, Fault, GrantId, Page, Principal, TenantId, Timestamp, ToolId, UserId, WorkspaceId,
+};
 
 use crate::change::{Change, Expect};
 use crate::cursor::ListOf;
 use crate::error::Error;
 use crate::scope::Scope;
-use crate::{Row, Store};
+use crate::{Row, Store, Value};
 
 /// A grant as it is kept. One for a call is spent once; a standing one until its uses or its time run out.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct Grant {
     pub id: GrantId,
     pub call: Option<CallId>,
     pub tool: ToolId,
+    /// Of whose calls it holds for; absent: of no workspace.
+    pub workspace: Option<WorkspaceId>,
     pub binding: Json,
     pub binding_digest: Digest,
     pub issued_by: String,
@@ -40,8 +44,8 @@ pub struct Started {
 }
 
 const COLUMNS: &str =
-    "id, call_id, tool_id, binding, binding_digest, issued_by, reason, expires_at, spent_at, revoked_at, revoked_by, uses,
-    uses_max, created_at";
+    "id, call_id, tool_id, workspace_id, binding, binding_digest, issued_by, reason, expires_at, spent_at, revoked_at,
+    revoked_by, uses, uses_max, created_at";
 
 impl Change {
     pub fn insert_grant(&mut self, grant: &Grant) -> &mut Self {
@@ -49,6 +53,7 @@ impl Change {
             id,
             call,
             tool,
+            workspace,
             binding,
             binding_digest,
             issued_by,
@@ -62,13 +67,14 @@ impl Change {
             created_at,
         } = grant;
         self.then(
-            "INSERT INTO grants (tenant_id, id, call_id, tool_id, binding, binding_digest, issued_by, reason, expires_at, uses_max,
-                created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            "INSERT INTO grants (tenant_id, id, call_id, tool_id, workspace_id, binding, binding_digest, issued_by, reason,
+                expires_at, uses_max, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             [
                 (*id).into(),
                 (*call).into(),
                 (*tool).into(),
+                (*workspace).into(),
                 binding.to_string().into(),
                 (*binding_digest).into(),
                 issued_by.into(),
@@ -173,21 +179,30 @@ impl Store {
         rows.first().map(grant).transpose()
     }
 
-    /// Standing grants, newest first, with those that have run out.
+    /// Standing grants, newest first, with those that have run out: all of them, or those that a member sees, which are
+    /// of no workspace, of one of theirs, or their own.
     pub async fn standing_grants(
         &self,
         tenant: TenantId,
+        member: Option<UserId>,
         cursor: Option<&str>,
         limit: u32,
     ) -> Result<Page<Grant>, Fault> {
-        let list = ListOf { tenant, list: "grants", filter: "" };
+        let filter = member.map(|user| user.to_string()).unwrap_or_default();
+        let list = ListOf { tenant, list: "grants", filter: &filter };
         let before = cursor.map(|cursor| list.key(cursor)).transpose()?.and_then(|key| key.parse::<GrantId>().ok());
+        let mut parameters: Vec<Value> = vec![before.into(), before.is_none().into()];
+        let mut seen = "";
+        if let Some(user) = member {
+            parameters.extend([user.into(), Principal::User(user).to_string().into()]);
+            seen = "AND (g.workspace_id IS NULL OR g.issued_by = $5 OR g.workspace_id IN
+                (SELECT m.workspace_id FROM workspace_members m WHERE m.tenant_id = $1 AND m.user_id = $4))";
+        }
         let sql = format!(
-            "SELECT {COLUMNS} FROM grants WHERE tenant_id = $1 AND call_id IS NULL AND (id < $2 OR $3)
-             ORDER BY id DESC LIMIT {}",
+            "SELECT {COLUMNS} FROM grants g WHERE g.tenant_id = $1 AND g.call_id IS NULL AND (g.id < $2 OR $3) {seen}
+             ORDER BY g.id DESC LIMIT {}",
             limit + 1
         );
-        let parameters = vec![before.into(), before.is_none().into()];
         let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
         let mut items = rows.iter().map(grant).collect::<Result<Vec<_>, Error>>()?;
         let more = items.len() > limit as usize;
@@ -202,16 +217,17 @@ fn grant(row: &Row) -> Result<Grant, Error> {
         id: row.get(0)?,
         call: row.get(1)?,
         tool: row.get(2)?,
-        binding: row.json(3)?,
-        binding_digest: row.get(4)?,
-        issued_by: row.get(5)?,
-        reason: row.get(6)?,
-        expires_at: row.get(7)?,
-        spent_at: row.get(8)?,
-        revoked_at: row.get(9)?,
-        revoked_by: row.get(10)?,
-        uses: row.get(11)?,
-        uses_max: row.get(12)?,
-        created_at: row.get(13)?,
+        workspace: row.get(3)?,
+        binding: row.json(4)?,
+        binding_digest: row.get(5)?,
+        issued_by: row.get(6)?,
+        reason: row.get(7)?,
+        expires_at: row.get(8)?,
+        spent_at: row.get(9)?,
+        revoked_at: row.get(10)?,
+        revoked_by: row.get(11)?,
+        uses: row.get(12)?,
+        uses_max: row.get(13)?,
+        created_at: row.get(14)?,
     })
 }

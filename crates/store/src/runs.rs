@@ -184,6 +184,19 @@ impl Store {
         rows.iter().map(step).collect()
     }
 
+    /// A run and all that were opened below it, however deep.
+    pub async fn runs_below(&self, tenant: TenantId, run: &Run) -> Result<Vec<RunId>, Error> {
+        let sql = "WITH RECURSIVE below (id) AS (
+                SELECT top.id FROM runs top WHERE top.tenant_id = $1 AND top.id = $2
+                UNION
+                SELECT r.id FROM runs r JOIN below b ON b.id = r.parent_run_id
+                WHERE r.tenant_id = $1 AND r.root_run_id = $3
+            )
+            SELECT id FROM below";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.id.into(), run.root_run_id.into()]).await?;
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
     pub async fn step(&self, tenant: TenantId, run: RunId, id: StepId) -> Result<Option<Step>, Error> {
         let sql = "SELECT id, run_id, agent_id, title, created_at FROM steps
             WHERE tenant_id = $1 AND run_id = $2 AND id = $3";

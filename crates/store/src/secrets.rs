@@ -10,7 +10,7 @@ use toolgate_contracts::{
 use crate::change::{Change, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
-use crate::{Row, Store};
+use crate::{Row, Store, Value};
 
 /// A value as it lies in the database.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,38 +49,29 @@ impl Change {
         let ResolvedSecret { name, scope, scope_id, version } = found;
         let allowed = serde_json::to_string(allowed).unwrap_or_default();
         let version = i64::try_from(*version).unwrap_or(i64::MAX);
+        let values: [Value; 9] = [
+            scope.as_str().into(),
+            (*scope_id).into(),
+            name.into(),
+            version.into(),
+            key_id.into(),
+            ciphertext.clone().into(),
+            allowed.into(),
+            new.created_by.into(),
+            new.created_at.into(),
+        ];
         if version == 1 {
             return self.then(
                 "INSERT INTO secrets (tenant_id, scope, scope_id, name, version, key_id, ciphertext, allowed, created_by, created_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                [
-                    scope.as_str().into(),
-                    (*scope_id).into(),
-                    name.into(),
-                    version.into(),
-                    key_id.into(),
-                    ciphertext.clone().into(),
-                    allowed.into(),
-                    new.created_by.into(),
-                    new.created_at.into(),
-                ],
+                values,
             );
         }
         self.expecting(
             Expect::Rows(1, overtaken(name)),
             "UPDATE secrets SET version = $5, key_id = $6, ciphertext = $7, allowed = $8, created_by = $9, created_at = $10
              WHERE tenant_id = $1 AND scope = $2 AND scope_id = $3 AND name = $4 AND version = $5 - 1",
-            [
-                scope.as_str().into(),
-                (*scope_id).into(),
-                name.into(),
-                version.into(),
-                key_id.into(),
-                ciphertext.clone().into(),
-                allowed.into(),
-                new.created_by.into(),
-                new.created_at.into(),
-            ],
+            values,
         )
     }
 

@@ -6,7 +6,7 @@ use toolgate_contracts::definition::{Approvers, Origin};
 use toolgate_contracts::{
     AgentId, Caller, Fault, FaultKind, Permission, Permissions, Principal, Role, TenantId, ToolId, Vote,
 };
-use toolgate_store::approvals::{Approval, CastVote};
+use toolgate_store::approvals::{Approval, CastVote, Shown};
 use toolgate_store::calls::CallRecord;
 
 use crate::again::{Asker, Shown};
@@ -108,7 +108,7 @@ impl Engine {
             let told = format!("{why}, and this tenant separates asking from deciding");
             return Ok(Err(Fault::new(FaultKind::Forbidden, told, "somebody else with `approvals.decide` decides")));
         }
-        let demands = demands_of(approval);
+        let demands = &approval.approvers;
         let named = demands.iter().all(|demand| demand.from.is_empty())
             || demands.iter().any(|demand| is_among(person, demand));
         if !named {
@@ -207,7 +207,7 @@ impl Engine {
         approval: &Approval,
         record: &CallRecord,
         votes: &[CastVote],
-    ) -> Result<Option<Vec<String>>, Fault> {
+    ) -> Result<Counted, Fault> {
         let mut people = Vec::new();
         for vote in votes.iter().filter(|vote| vote.vote == Vote::Approve) {
             let Some(person) = self.person(tenant, &vote.voter).await? else { continue };
@@ -215,35 +215,31 @@ impl Engine {
                 people.push(person);
             }
         }
-        let demands = demands_of(approval);
-        let met = demands.iter().all(|demand| {
+        let met = approval.approvers.iter().all(|demand| {
             let among = people.iter().filter(|person| demand.from.is_empty() || is_among(person, demand)).count();
             among >= demand.need.max(1) as usize
         });
         let enough = !people.is_empty() && people.len() >= approval.need as usize && met;
-        Ok(enough.then(|| people.into_iter().map(|person| person.principal.to_string()).collect()))
+        Ok(Counted { by: people.into_iter().map(|person| person.principal.to_string()).collect(), enough })
     }
 }
 
-pub(super) fn demands_of(approval: &Approval) -> Vec<Approvers> {
-    // What cannot be read is met by nobody.
-    let unmet = |_| vec![Approvers { need: u32::MAX, from: vec!["nobody".to_owned()] }];
-    serde_json::from_value(approval.approvers.clone()).unwrap_or_else(unmet)
+/// Votes that count.
+pub(super) struct Counted {
+    /// Who approved, and may still decide.
+    pub by: Vec<String>,
+    pub enough: bool,
 }
 
 /// Whether they asked themselves, at a browser: what a key or a token asked for waits for somebody who may decide.
 fn is_asker(person: &Person, approval: &Approval, record: &CallRecord) -> bool {
-    let asker = serde_json::from_value::<Asker>(approval.asker.clone());
-    let at_browser = asker.is_ok_and(|asker| matches!(asker.credential, Shown::Session(_)));
+    let at_browser = matches!(approval.asker.credential, Shown::Session(_));
     at_browser && person.principal == record.principal && record.agent.is_none()
 }
 
 pub(super) fn is_among(person: &Person, demand: &Approvers) -> bool {
-    demand.from.iter().any(|word| match word.split_once(':') {
-        Some(("role", role)) => person.roles.iter().any(|held| held.as_str() == role),
-        Some(("user", who)) => {
-            who == person.name || matches!(person.principal, Principal::User(id) if id.to_string() == who)
-        }
-        _ => *word == person.principal.to_string(),
+    demand.from.iter().any(|word| match word.strip_prefix("role:") {
+        Some(role) => person.roles.iter().any(|held| held.as_str() == role),
+        None => *word == person.principal.to_string(),
     })
 }

@@ -4,33 +4,59 @@
 use serde_json::json;
 use toolgate_contracts::definition::HitlMode;
 use toolgate_contracts::{
-    AgentId, AgentState, ApprovalId, ApprovalState, ErrorCode, Fault, KillScope, NoticeType, TenantId, ToolError,
-    ToolId,
+    AgentId, AgentState, ApprovalId, ApprovalState, CallId, ErrorCode, Fault, KillScope, NoticeType, TenantId,
+    Timestamp, ToolError, ToolId,
 };
+use toolgate_store::approvals::{DUE_MAX, Due, DueApproval};
 use toolgate_store::{Change, Error};
 
 use super::BY_TIMEOUT;
-use super::decide::Ending;
+use super::ending::Ending;
 use crate::engine::Engine;
 use crate::input::Stopped;
 use crate::notify::News;
+
+/// Where rounds over what waits stand, each behind the last one it took up; absent: at the beginning.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    over: Option<DueApproval>,
+    reminders: Option<DueApproval>,
+    pub(super) approved: Option<CallId>,
+}
+
+impl Rounds {
+    fn of(&mut self, due: Due) -> &mut Option<DueApproval> {
+        match due {
+            Due::Over => &mut self.over,
+            Due::Reminder => &mut self.reminders,
+        }
+    }
+}
 
 impl Engine {
     /// One round: reminders, expiry, votes that were counted by nobody, approved calls that nobody runs.
     pub(crate) async fn attend_approvals(&self) -> Result<(), Fault> {
         self.freeze_approvals().await?;
         let now = self.clock.now();
-        for (tenant, id) in self.store.approvals_to_remind(now).await? {
+        for DueApproval { tenant, id, .. } in self.next_due(Due::Reminder, now).await? {
             if let Err(fault) = self.remind(tenant, id).await {
                 tracing::warn!(approval = %id, "nobody is reminded: {}", fault.logged().unwrap_or(fault.told()));
             }
         }
-        for (tenant, id) in self.store.overdue_approvals(now).await? {
+        for DueApproval { tenant, id, .. } in self.next_due(Due::Over, now).await? {
             if let Err(fault) = Box::pin(self.expire_approval(tenant, id)).await {
                 tracing::debug!(approval = %id, "not expired: {}", fault.logged().unwrap_or(fault.told()));
             }
         }
         self.resume_approved().await
+    }
+
+    /// The next of those that are due. What could not be finished comes again when the round begins anew.
+    async fn next_due(&self, due: Due, now: Timestamp) -> Result<Vec<DueApproval>, Fault> {
+        let after = *self.rounds().of(due);
+        let page = self.store.due_approvals(due, now, after, DUE_MAX).await?;
+        *self.rounds().of(due) = page.last().copied().filter(|_| page.len() == DUE_MAX as usize);
+        Ok(page)
     }
 
     /// Whoever is stopped, by whatever, does not lose the time of those who decide.

@@ -165,7 +165,8 @@ async fn what_nobody_decides_expires_after_its_time_and_not_before() {
         world.settings(|settings| settings.approval_expires_s = 600).await;
         let call = world.park(&ada, "writes", json!({"key": "late"})).await;
         world.clock.advance(599);
-        let round = world.store.overdue_approvals(world.clock.now()).await.unwrap();
+        let over = toolgate_store::approvals::Due::Over;
+        let round = world.store.due_approvals(over, world.clock.now(), None, 10).await.unwrap();
         assert!(round.is_empty());
         world.clock.advance(1);
         // Its time is over, whether or not somebody has looked.

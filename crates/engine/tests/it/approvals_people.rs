@@ -9,12 +9,12 @@ use crate::world::{World, all, every_world, request, user_of};
 
 impl World {
     /// A writing tool that asks so many of these.
-    async fn careful(&self, need: u32, from: &[&str]) {
+    pub async fn careful(&self, need: u32, from: &[&str]) {
         let hitl = json!({"mode": "blocking", "approvers": {"need": need, "from": from}});
         self.publish("careful", json!({"egress_class": "write", "hitl": hitl})).await;
     }
 
-    async fn set_roles(&self, caller: &Caller, roles: &[Role]) {
+    pub async fn set_roles(&self, caller: &Caller, roles: &[Role]) {
         let mut change = Change::new(self.tenant);
         change.set_roles(user_of(caller), roles);
         self.store.commit(change).await.unwrap();
@@ -161,7 +161,7 @@ async fn only_those_decide_who_may() {
         assert_eq!(world.runner.runs("writes"), 0);
 
         // Named approvers are the only ones.
-        world.careful(1, &["user:ben"]).await;
+        world.careful(1, &[&ben.principal.to_string()]).await;
         let eve = world.person("eve", &[Role::Approver, Role::Admin]).await;
         let call = world.park(&ada, "careful", json!({})).await;
         assert_eq!(kind(world.approve(&eve, call).await), FaultKind::Forbidden);

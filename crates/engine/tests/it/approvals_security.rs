@@ -122,7 +122,7 @@ async fn test_8_a_grant_runs_no_other_version_or_behaviour() {
         let call = world.park(&ada, "pointed", json!({})).await;
         world.approve_only(&ben, call).await;
         let before = world.approval_of(call).await;
-        let mut binding: Binding = serde_json::from_value(before.binding.clone()).unwrap();
+        let mut binding: Binding = before.binding.clone();
         binding.behaviour_digest = toolgate_contracts::Digest::of(b"another behaviour");
         let grant = world.store.grant_of(world.tenant, call).await.unwrap().unwrap();
         let mut granted: Binding = serde_json::from_value(grant.binding.clone()).unwrap();

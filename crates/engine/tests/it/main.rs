@@ -29,5 +29,6 @@ mod runs;
 mod secrets;
 mod shared;
 mod tokens;
+mod waits;
 mod work;
 mod world;

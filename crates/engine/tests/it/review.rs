@@ -11,7 +11,7 @@ use crate::world::{World, eventually, every_world, request};
 
 impl World {
     /// A tool that brings private data, one that brings untrusted data, and one whose destination is free text.
-    async fn with_ways_out(&self) {
+    pub async fn with_ways_out(&self) {
         let private = json!({"labels": {"adds": ["private"]}});
         self.publish("papers", private.clone()).await;
         self.publish("web", json!({"labels": {"adds": ["untrusted"]}})).await;

@@ -752,7 +752,8 @@ impl Runner for Script {
             };
             if probe {
                 let happened = &call.input["input"]["happened"];
-                return Outcome::structured(json!({"happened": happened, "output": {"found": true}}));
+                let output = call.input["input"].get("probed").cloned().unwrap_or(json!({"found": true}));
+                return Outcome::structured(json!({"happened": happened, "output": output}));
             }
             self.act(&permit).await
         })

@@ -109,7 +109,7 @@ pub async fn decide(
     Ok(Json(app.engine.decide(&caller, &id, choice, Duration::from_secs(wait)).await?))
 }
 
-/// The same decision for several calls of one tool, none of them critical. None makes a standing grant.
+/// The same decision for several calls of one tool to one destination, none of them critical. None makes a standing grant.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkDecision {
