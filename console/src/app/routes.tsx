@@ -56,7 +56,7 @@ const tools = createRoute({
 const tool = createRoute({
   getParentRoute: () => shell,
   path: '/tools/$name',
-  validateSearch: texts('tab', 'version', 'from', 'again', 'call'),
+  validateSearch: texts('tab', 'version', 'from', 'to', 'as', 'example', 'again', 'call'),
   component: lazyRouteComponent(() => import('../pages/tool/ToolPage'), 'ToolPage'),
 })
 const approvals = createRoute({
@@ -73,7 +73,7 @@ const approval = createRoute({
 const calls = createRoute({
   getParentRoute: () => shell,
   path: '/calls',
-  validateSearch: texts('tool', 'agent', 'status', 'approval', 'source', 'since', 'run', 'call'),
+  validateSearch: texts('tool', 'agent', 'who', 'status', 'approval', 'source', 'error', 'since', 'until', 'run', 'call'),
   component: lazyRouteComponent(() => import('../pages/calls/CallsPage'), 'CallsPage'),
 })
 const call = createRoute({

@@ -1,5 +1,171 @@
-import { Page } from '../../ui/Page'
+// One tool: use it, look back on it, and everything that is known of it.
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useCallback } from 'react'
+import { sentence } from '../../api/errors'
+import { may, useMe } from '../../app/session'
+import { revealed } from '../../lib/hidden'
+import { to } from '../../paths'
+import { ClassBadge, RiskBadge } from '../../ui/domain'
+import { Select } from '../../ui/Field'
+import { Body, Page } from '../../ui/Page'
+import { Problem } from '../../ui/Problem'
+import { SkeletonRows } from '../../ui/Skeleton'
+import { type TabSpec, Tabs } from '../../ui/Tabs'
+import { ToolIcon } from '../../ui/ToolIcon'
+import { MarkBadge } from '../tools/Marks'
+import { asks, keys, stops } from '../tools/standing'
+import { Administer } from './Administer'
+import { DetailsTab } from './DetailsTab'
+import { DocsTab } from './DocsTab'
+import type { Tool } from './definition'
+import { HistoryTab } from './HistoryTab'
+import { reference, toolQueries } from './queries'
+import { RenderingsTab } from './RenderingsTab'
+import { RunTab } from './run/RunTab'
+import css from './ToolPage.module.css'
+import { VersionsTab } from './versions/VersionsTab'
 
 export function ToolPage() {
-  return <Page title="ToolPage">Being written</Page>
+  const { name } = useParams({ from: '/shell/tools/$name' })
+  const { version } = useSearch({ from: '/shell/tools/$name' })
+  const all = may(useMe(), 'tools.override')
+  const found = useQuery(toolQueries.one(reference(name, version), all))
+  if (found.isError && !found.data) {
+    return (
+      <Page title={name} mono>
+        <Body narrow>
+          <Problem error={found.error} retry={() => void found.refetch()} />
+          <p className={css.back}>
+            <Link {...to.tools()}>All tools</Link>
+          </p>
+        </Body>
+      </Page>
+    )
+  }
+  // The tool of the page before stays in sight until this one is there; it must not be taken for it.
+  if (!found.data || found.isPlaceholderData) {
+    return (
+      <Page title={name} mono>
+        <SkeletonRows rows={6} />
+      </Page>
+    )
+  }
+  return <Shown tool={found.data} version={version} all={all} />
+}
+
+function Shown({ tool, version, all }: { tool: Tool; version: string | undefined; all: boolean }) {
+  const search = useSearch({ from: '/shell/tools/$name' })
+  const navigate = useNavigate({ from: '/tools/$name' })
+  const go = useCallback(
+    (change: Partial<typeof search>, replace = true) =>
+      void navigate({ search: (before) => ({ ...before, ...change }), replace, resetScroll: false }),
+    [navigate],
+  )
+  const show = useCallback((call: string) => go({ call }), [go])
+  const preflight = useQuery(toolQueries.preflight(reference(tool.name, version))).data
+  const versions = useQuery(toolQueries.versions(tool.name)).data?.items ?? []
+  const tabs: readonly TabSpec[] = [
+    { id: 'run', label: 'Run', content: () => <RunTab tool={tool} place={search} show={show} /> },
+    { id: 'history', label: 'History', content: () => <HistoryTab tool={tool} /> },
+    { id: 'docs', label: 'Docs', content: () => <DocsTab tool={tool} version={version} /> },
+    {
+      id: 'renderings',
+      label: 'Renderings',
+      content: () => (
+        <RenderingsTab tool={tool} version={version} form={search.as} all={all} choose={(as) => go({ as })} />
+      ),
+    },
+    {
+      id: 'versions',
+      label: 'Versions',
+      count: versions.length || undefined,
+      content: () => (
+        <VersionsTab
+          tool={tool}
+          compared={search}
+          compare={({ from, to: newer }) => go({ from: from ?? '', to: newer ?? '' })}
+          use={(chosen) => go({ version: chosen, tab: '' }, false)}
+          all={all}
+        />
+      ),
+    },
+    { id: 'details', label: 'Details', content: () => <DetailsTab tool={tool} /> },
+  ]
+  const standing = {
+    state: tool.state,
+    enabled: tool.enabled,
+    stopped: tool.stopped,
+    requires_approval: tool.asks,
+  } as const
+  const tab = tabs.some(({ id }) => id === search.tab) ? (search.tab ?? 'run') : 'run'
+  return (
+    <Page
+      title={tool.title}
+      badges={
+        <>
+          <ClassBadge egressClass={tool.egressClass} />
+          <RiskBadge risk={tool.risk} />
+          <MarkBadge mark={stops(standing)} />
+          <MarkBadge mark={asks(standing)} />
+          <MarkBadge mark={keys(preflight?.secrets ?? [])} />
+        </>
+      }
+      actions={
+        <>
+          {versions.length > 1 && (
+            <Select
+              label="Version"
+              hideLabel
+              all={`Newest active (${version ? '…' : tool.version})`}
+              options={versions.map(({ version: one, state }) => ({
+                id: one,
+                label: state === 'active' ? one : `${one} (${state})`,
+              }))}
+              value={version ?? ''}
+              onChange={(chosen) => go({ version: chosen })}
+            />
+          )}
+          <Administer tool={tool} version={version} />
+        </>
+      }
+    >
+      <div className={css.identity}>
+        <ToolIcon icon={tool.icon} category={tool.category} />
+        <code>
+          {tool.name}
+          <span className={css.quiet}>@{tool.version}</span>
+        </code>
+        <span className={css.quiet}>{revealed(tool.category)}</span>
+      </div>
+      <Notice tool={tool} />
+      <Tabs label="Parts of the tool" tabs={tabs} chosen={tab} onChoose={(id) => go({ tab: id === 'run' ? '' : id })} />
+    </Page>
+  )
+}
+
+/** Why it does not run, or not for long, in a line that nobody misses. */
+function Notice({ tool }: { tool: Tool }) {
+  const said = tool.message && sentence(tool.message)
+  const words =
+    tool.state === 'blocked'
+      ? `This version is blocked: no call of it runs. ${said}`
+      : tool.stopped
+        ? sentence(tool.stopped)
+        : !tool.enabled
+          ? 'It is switched off in this tenant: nobody but who may switch it on sees it.'
+          : tool.state === 'deprecated'
+            ? `Deprecated${tool.removeBy ? `, promised until ${tool.removeBy}` : ''}. ${said}`
+            : ''
+  if (words === '') return null
+  return (
+    <p className={css.notice} data-tone={tool.state === 'deprecated' && tool.enabled && !tool.stopped ? 'warn' : 'bad'}>
+      {revealed(words)}{' '}
+      {tool.replacedBy && (
+        <>
+          Use <Link {...to.tool(tool.replacedBy.split('@')[0] ?? tool.replacedBy)}>{tool.replacedBy}</Link> instead.
+        </>
+      )}
+    </p>
+  )
 }

@@ -32,8 +32,7 @@ export const toolQueries = {
   preflight: (tool: string) =>
     queryOptions({
       queryKey: ['tools', 'preflight', tool],
-      queryFn: ({ signal }) =>
-        taken(api.GET('/api/v1/tools/{tool}/preflight', { params: { path: { tool } }, signal })),
+      queryFn: ({ signal }) => taken(api.GET('/api/v1/tools/{tool}/preflight', { params: { path: { tool } }, signal })),
     }),
   versions: (tool: string) =>
     queryOptions({
@@ -78,7 +77,9 @@ export const toolQueries = {
           input_schema: tool.inputSchema,
           runner: { kind: 'external' },
         }
-        const { findings } = await taken(api.POST('/api/v1/lint', { body: { definition }, signal }))
+        const { findings } = await taken(
+          api.POST('/api/v1/lint', { body: { definition: definition as never }, signal }),
+        )
         return findings.filter(({ code }) => code.startsWith('provider.'))
       },
       staleTime: Number.POSITIVE_INFINITY,
@@ -110,7 +111,6 @@ export const toolQueries = {
       queryKey: ['approvals', 'card', call],
       queryFn: ({ signal }) =>
         taken(api.GET('/api/v1/approvals/{approval}', { params: { path: { approval: call } }, signal })),
-      placeholderData: undefined,
     }),
 }
 

@@ -1,12 +1,13 @@
 // What narrows the library down; every choice is in the address.
+
+import { useQuery } from '@tanstack/react-query'
 import { SlidersHorizontal, X } from 'lucide-react'
 import { useState } from 'react'
 import { Checkbox } from 'react-aria-components'
-import { useQuery } from '@tanstack/react-query'
 import { Button } from '../../ui/Button'
 import { Select } from '../../ui/Field'
-import css from './ToolsPage.module.css'
 import { type Chosen, OFF_TOO, toolQueries } from './queries'
+import css from './ToolsPage.module.css'
 
 const RISKS = words('safe', 'sensitive', 'critical')
 const CLASSES = [
@@ -23,11 +24,7 @@ const ORIGINS = [
 ]
 const KINDS = words('api', 'code', 'data', 'search', 'utility')
 const STATES = [{ id: 'deprecated', label: 'deprecated' }]
-const ADMIN_STATES = [
-  ...STATES,
-  { id: 'blocked', label: 'blocked' },
-  { id: OFF_TOO, label: 'active or switched off' },
-]
+const ADMIN_STATES = [...STATES, { id: 'blocked', label: 'blocked' }, { id: OFF_TOO, label: 'active or switched off' }]
 
 function words(...ids: readonly string[]) {
   return ids.map((id) => ({ id, label: id }))
@@ -61,7 +58,6 @@ export function Filters({
           {count === 0 ? 'Filters' : `Filters: ${count}`}
         </Button>
       </div>
-      {/* biome-ignore lint/correctness/useUniqueElementIds: one library at a time */}
       <div id="tool-filters" className={open ? `${css.choices} ${css.open}` : css.choices}>
         <Filter label="Category" all="Any category" options={offered} name="category" {...{ chosen, choose }} />
         <Filter label="Risk" all="Any risk" options={RISKS} name="risk" {...{ chosen, choose }} />

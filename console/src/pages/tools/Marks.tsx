@@ -1,7 +1,7 @@
 // Badges of a tool that say what to expect of a call.
 import { Badge } from '../../ui/Badge'
-import { asks, keys, type Mark, stops } from './standing'
 import type { ToolRow } from './queries'
+import { asks, keys, type Mark, stops } from './standing'
 
 export function MarkBadge({ mark }: { mark: Mark | undefined }) {
   if (!mark) return null

@@ -222,7 +222,10 @@ function Nothing({
     )
   }
   return (
-    <Empty icon={<SearchX aria-hidden="true" />} title={chosen.q ? `Nothing fits “${chosen.q}”` : 'No tool is like that'}>
+    <Empty
+      icon={<SearchX aria-hidden="true" />}
+      title={chosen.q ? `Nothing fits “${chosen.q}”` : 'No tool is like that'}
+    >
       <p>
         {chosen.q
           ? 'Say it in other words: what the tool should do, not what it may be called.'
