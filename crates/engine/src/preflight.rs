@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::admit::Question;
 use crate::engine::Engine;
+use crate::secrets::SecretStanding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -25,6 +26,18 @@ pub struct Preflight {
     pub state: Readiness,
     /// Why it is not simply ready.
     pub reasons: Vec<String>,
+    /// Those of the reasons for which a call is made all the same, and then waits for a person.
+    pub asks: Vec<String>,
+    /// The secrets that the tool declares, and where a call would find them.
+    pub secrets: Vec<SecretStanding>,
+}
+
+impl Preflight {
+    fn ask(&mut self, reasons: Vec<String>) {
+        self.state = Readiness::NeedsPerson;
+        self.reasons.extend(reasons.iter().cloned());
+        self.asks.extend(reasons);
+    }
 }
 
 impl Engine {
@@ -35,6 +48,8 @@ impl Engine {
             version: None,
             state: Readiness::UnknownTool,
             reasons: vec![format!("no tool `{name}` for this caller")],
+            asks: Vec::new(),
+            secrets: Vec::new(),
         };
         let Ok(reference) = name.parse::<ToolRef>() else { return Ok(unknown()) };
         let snapshot = self.registry.snapshot();
@@ -61,6 +76,8 @@ impl Engine {
             version: Some(tool.version.version.to_string()),
             state: Readiness::Ready,
             reasons: Vec::new(),
+            asks: Vec::new(),
+            secrets: self.secret_standings(caller, std::slice::from_ref(&tool)).await?.pop().unwrap_or_default(),
         };
         if let Err(error) = standing {
             (found.state, found.reasons) = (Readiness::NeedsPerson, vec![error.message]);
@@ -71,15 +88,11 @@ impl Engine {
             found.reasons.push(format!("calling needs the permission `{}`", Permission::CALLS_CREATE));
         }
         if let Some(asking) = decision.asking.take() {
-            found.state = Readiness::NeedsPerson;
-            found.reasons.extend(asking.reasons.into_iter().map(|reason| reason.text));
+            found.ask(asking.reasons.into_iter().map(|reason| reason.text).collect());
         }
         match question.foresee_policies(&tool, &mut decision) {
             Ok(reasons) if reasons.is_empty() => {}
-            Ok(reasons) => {
-                found.state = Readiness::NeedsPerson;
-                found.reasons.extend(reasons);
-            }
+            Ok(reasons) => found.ask(reasons),
             Err(error) => {
                 found.state = Readiness::NeedsPerson;
                 found.reasons.push(error.message);

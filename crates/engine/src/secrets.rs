@@ -7,9 +7,11 @@
 //! the behaviour that it had when it was listed.
 //! Deliberately absent: hosts. Whoever makes a connection asks [`Secret::may_go_to`](toolgate_vault::Secret::may_go_to).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_contracts::definition::SecretUse;
 use toolgate_contracts::secret::VALUE_BYTES_MAX;
 use toolgate_contracts::{
     Caller, Definition, ErrorCode, Fault, FaultKind, Mode, Permission, Principal, ResolvedSecret, Runner, SecretScope,
@@ -59,6 +61,18 @@ pub struct Which {
     /// Absent: none of the places has it.
     pub found: Option<ResolvedSecret>,
     pub warnings: Vec<String>,
+}
+
+/// A secret that a tool declares, and where a call by the caller would find it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+pub struct SecretStanding {
+    pub name: String,
+    pub required: bool,
+    pub purpose: Option<String>,
+    /// Absent: none of the places has it.
+    pub scope: Option<SecretScope>,
+    /// Its owner lists this tool as it is.
+    pub given: bool,
 }
 
 impl Engine {
@@ -200,6 +214,36 @@ impl Engine {
     pub(crate) async fn secrets_wanting(&self, caller: &Caller, tool: &ResolvedTool) -> Result<Vec<String>, Fault> {
         let wanting = self.wanting(caller.tenant, caller.principal, self.workspace_of_agent(caller), tool).await?;
         Ok(wanting.into_iter().map(|error| error.message).collect())
+    }
+
+    /// How each of these tools stands with the secrets it declares, for a list of them: looked up once for all. Who may
+    /// not call is told nothing.
+    pub async fn secret_standings(
+        &self,
+        caller: &Caller,
+        tools: &[ResolvedTool],
+    ) -> Result<Vec<Vec<SecretStanding>>, Fault> {
+        let declared = tools.iter().flat_map(|tool| &tool.definition.secrets).map(|secret| secret.name.as_str());
+        let names: Vec<&str> = declared.collect::<BTreeSet<_>>().into_iter().collect();
+        if names.is_empty() || !caller.may(&Permission::CALLS_CREATE) {
+            return Ok(vec![Vec::new(); tools.len()]);
+        }
+        let reach = self.reach_of(caller.tenant, caller.principal, self.workspace_of_agent(caller)).await?;
+        let sealed = self.0.vault.resolve(reach, &names).await?;
+        let standing = |tool: &ResolvedTool| {
+            let of = |declared: &SecretUse| {
+                let found = sealed.iter().find(|sealed| sealed.found.name == declared.name);
+                SecretStanding {
+                    name: declared.name.clone(),
+                    required: declared.required,
+                    purpose: declared.purpose.clone(),
+                    scope: found.map(|sealed| sealed.found.scope),
+                    given: found.is_some_and(|sealed| may_have(sealed, tool).is_ok()),
+                }
+            };
+            tool.definition.secrets.iter().map(of).collect()
+        };
+        Ok(tools.iter().map(standing).collect())
     }
 
     /// The first secret that this call lacks.

@@ -66,13 +66,7 @@ pub fn found(app: &App, caller: &Caller, query: &SearchQuery) -> Result<Vec<Capa
             Fault::invalid(format!("`limit` is {limit}"), format!("ask for 1 to {RESULTS_MAX} results")).at("/limit")
         );
     }
-    if query.q.trim().is_empty() || query.q.chars().count() > QUERY_CHARS_MAX {
-        return Err(Fault::invalid(
-            format!("`q` needs 1 to {QUERY_CHARS_MAX} characters"),
-            "say in a few words what you look for",
-        )
-        .at("/q"));
-    }
+    check_words(&query.q)?;
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
     let today = app.registry.now().day();
@@ -104,6 +98,15 @@ pub fn found(app: &App, caller: &Caller, query: &SearchQuery) -> Result<Vec<Capa
         }
     };
     Ok(hits.into_iter().map(capability).collect())
+}
+
+/// Refuses what is nothing to look for, or too much.
+pub fn check_words(words: &str) -> Result<(), Fault> {
+    if !words.trim().is_empty() && words.chars().count() <= QUERY_CHARS_MAX {
+        return Ok(());
+    }
+    let told = format!("`q` needs 1 to {QUERY_CHARS_MAX} characters");
+    Err(Fault::invalid(told, "say in a few words what you look for").at("/q"))
 }
 
 #[derive(Serialize, ToSchema)]

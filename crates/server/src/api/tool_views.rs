@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType, Visibility};
 use toolgate_contracts::{Caller, Digest, TenantId, Timestamp, ToolId};
+use toolgate_engine::secrets::SecretStanding;
 use toolgate_registry::classification;
 use toolgate_registry::snapshot::{ResolvedTool, Switch, Version};
 use toolgate_store::catalog::Classification;
@@ -30,6 +31,10 @@ pub struct ToolSummary {
     pub origin: Origin,
     pub state: ToolState,
     pub enabled: bool,
+    /// Why it does not run for now, though it is there.
+    pub stopped: Option<String>,
+    /// The secrets that it declares, and where a call by the caller would find them.
+    pub secrets: Vec<SecretStanding>,
 }
 
 impl From<&ResolvedTool> for ToolSummary {
@@ -53,6 +58,8 @@ impl From<&ResolvedTool> for ToolSummary {
             origin: tool.tool.origin,
             state: tool.state(),
             enabled: tool.switch == Switch::On,
+            stopped: None,
+            secrets: Vec::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tools: listing what the caller may call, registering, and everything an administrator does to them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -14,13 +15,15 @@ use toolgate_registry::diff::{self, Difference};
 use toolgate_registry::finding::Finding;
 use toolgate_registry::patch::Patch;
 use toolgate_registry::render::{Form, Rendered};
+use toolgate_registry::search::Kind;
 use toolgate_registry::snapshot::{ResolvedTool, Switch, TenantRegistry, Version};
 use toolgate_registry::toolset::View;
 use toolgate_store::catalog::Lifecycle;
 use toolgate_store::cursor::ListOf;
 use utoipa::{IntoParams, ToSchema};
 
-use super::paging::{PageQuery, page_of};
+use super::paging::{PageQuery, page_limit, page_of};
+use super::search::check_words;
 use super::tool_views::{ToolSummary, VersionSummary, whole};
 use crate::app::App;
 use crate::extract::{Body, By, Changed, Query};
@@ -30,12 +33,16 @@ use crate::problem::Problem;
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
+    /// What is looked for, in words: the tools that fit, best first, on one page.
+    q: Option<String>,
     /// A category with all below it: `data` includes `data/visualization`.
     category: Option<String>,
     risk: Option<Risk>,
     class: Option<EgressClass>,
     /// Without it: active tools.
     state: Option<ToolState>,
+    /// With the active tools also those that are deprecated.
+    deprecated: bool,
     origin: Option<Origin>,
     #[serde(rename = "type")]
     #[param(rename = "type")]
@@ -48,13 +55,23 @@ pub struct ListQuery {
     all: bool,
     /// `meta` for seed 001's nine fields, or a rendering: `openai`, `anthropic`, `gemini`, `mcp`, `xml`, `base-tool`, `framework`.
     view: Option<String>,
-    #[serde(skip_serializing)]
+    /// `next_cursor` of the page before.
     cursor: Option<String>,
-    #[serde(skip_serializing)]
+    /// 1 to 500; 50 without it.
     limit: Option<u32>,
 }
 
 impl ListQuery {
+    /// All but the place in the list: a cursor belongs to what was asked.
+    fn filter(&self) -> String {
+        let mut asked = serde_json::to_value(self).unwrap_or_default();
+        if let Value::Object(members) = &mut asked {
+            members.shift_remove("cursor");
+            members.shift_remove("limit");
+        }
+        asked.to_string()
+    }
+
     fn keeps(&self, tool: &ResolvedTool, registry: &TenantRegistry) -> bool {
         let definition = &tool.definition;
         let category = definition.effective_category();
@@ -65,7 +82,10 @@ impl ListQuery {
         self.category.as_ref().is_none_or(in_category)
             && self.risk.is_none_or(|risk| definition.effective_risk() == risk)
             && self.class.is_none_or(|class| definition.class() == class)
-            && tool.state() == self.state.unwrap_or(ToolState::Active)
+            && match self.state {
+                Some(state) => tool.state() == state,
+                None => tool.state() == ToolState::Active || (self.deprecated && tool.state() == ToolState::Deprecated),
+            }
             && self.origin.is_none_or(|origin| tool.tool.origin == origin)
             && self.tool_type.is_none_or(|wanted| definition.effective_type() == wanted)
             && self.group.as_ref().is_none_or(in_group)
@@ -81,13 +101,26 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Li
     let registry = snapshot.tenant(caller.tenant)?;
     let today = app.registry.now().day();
     let tools = visible(registry, &caller, &query, &today)?;
-    let kept = tools.into_iter().filter(|tool| query.keeps(tool, registry)).collect();
-    let filter = serde_json::to_string(&query).unwrap_or_default();
-    let list = ListOf { tenant: caller.tenant, list: "tools", filter: &filter };
-    let by_name = |tool: &ResolvedTool| tool.name.to_string();
-    let Page { items: page, next_cursor } = page_of(kept, by_name, &list, query.cursor.as_deref(), query.limit)?;
+    let kept: Vec<ResolvedTool> = tools.into_iter().filter(|tool| query.keeps(tool, registry)).collect();
+    let Page { items: page, next_cursor } = match query.q.as_deref() {
+        Some(words) => Page::whole(fitting(registry, kept, words, page_limit(query.limit)?)?),
+        None => {
+            let filter = query.filter();
+            let list = ListOf { tenant: caller.tenant, list: "tools", filter: &filter };
+            let by_name = |tool: &ResolvedTool| tool.name.to_string();
+            page_of(kept, by_name, &list, query.cursor.as_deref(), query.limit)?
+        }
+    };
     Ok(match query.view.as_deref() {
-        None => Json(Page { items: page.iter().map(ToolSummary::from).collect(), next_cursor }).into_response(),
+        None => {
+            let view = View::of(registry, &caller, &today)?;
+            let standings = app.engine.secret_standings(&caller, &page).await?;
+            let row = |(tool, secrets): (&ResolvedTool, _)| {
+                let stopped = view.stop(tool).map(|stop| stop.to_string());
+                ToolSummary { stopped, secrets, ..ToolSummary::from(tool) }
+            };
+            Json(Page { items: page.iter().zip(standings).map(row).collect(), next_cursor }).into_response()
+        }
         Some(view) => {
             let form: Form = view
                 .parse()
@@ -96,6 +129,23 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Li
             Json(Page { items, next_cursor }).into_response()
         }
     })
+}
+
+/// Those of the tools that fit the words, best first.
+fn fitting(
+    registry: &TenantRegistry,
+    tools: Vec<ResolvedTool>,
+    words: &str,
+    limit: u32,
+) -> Result<Vec<ResolvedTool>, Fault> {
+    check_words(words)?;
+    let mut by_name: HashMap<String, ResolvedTool> =
+        tools.into_iter().map(|tool| (tool.name.to_string(), tool)).collect();
+    let hits = registry
+        .index()
+        .search(words, limit as usize, |_, entry| entry.kind == Kind::Tool && by_name.contains_key(&entry.name));
+    let names: Vec<String> = hits.into_iter().map(|hit| hit.entry.name.clone()).collect();
+    Ok(names.into_iter().filter_map(|name| by_name.remove(&name)).collect())
 }
 
 fn visible(
