@@ -7,15 +7,36 @@ import css from './Json.module.css'
 
 const ITEMS_AT_ONCE = 200
 
-export function Json({ value, openDepth = 3 }: { value: unknown; openDepth?: number }) {
+export function Json({
+  value,
+  openDepth = 3,
+  textAtOnce = Number.POSITIVE_INFINITY,
+}: {
+  value: unknown
+  openDepth?: number
+  /** Longer texts are shown a part at a time. */
+  textAtOnce?: number
+}) {
   return (
     <div className={css.json}>
-      <Node value={value} depth={0} openDepth={openDepth} />
+      <Node value={value} depth={0} openDepth={openDepth} textAtOnce={textAtOnce} />
     </div>
   )
 }
 
-function Node({ name, value, depth, openDepth }: { name?: string; value: unknown; depth: number; openDepth: number }) {
+function Node({
+  name,
+  value,
+  depth,
+  openDepth,
+  textAtOnce,
+}: {
+  name?: string
+  value: unknown
+  depth: number
+  openDepth: number
+  textAtOnce: number
+}) {
   const [isOpen, setOpen] = useState(depth < openDepth)
   const [shown, setShown] = useState(ITEMS_AT_ONCE)
   const label: ReactNode = name === undefined ? null : <span className={css.name}>{revealed(name)}: </span>
@@ -23,7 +44,7 @@ function Node({ name, value, depth, openDepth }: { name?: string; value: unknown
     return (
       <div className={css.line}>
         {label}
-        <Scalar value={value} />
+        <Scalar value={value} textAtOnce={textAtOnce} />
       </div>
     )
   }
@@ -63,7 +84,14 @@ function Node({ name, value, depth, openDepth }: { name?: string; value: unknown
         <>
           <div className={css.members}>
             {members.slice(0, shown).map(([key, item]) => (
-              <Node key={key} value={item} depth={depth + 1} openDepth={openDepth} {...(isList ? {} : { name: key })} />
+              <Node
+                key={key}
+                value={item}
+                depth={depth + 1}
+                openDepth={openDepth}
+                textAtOnce={textAtOnce}
+                {...(isList ? {} : { name: key })}
+              />
             ))}
             {members.length > shown && (
               <Button className={css.more ?? ''} onPress={() => setShown(shown + ITEMS_AT_ONCE)}>
@@ -78,8 +106,20 @@ function Node({ name, value, depth, openDepth }: { name?: string; value: unknown
   )
 }
 
-function Scalar({ value }: { value: unknown }) {
-  if (typeof value === 'string') return <span className={css.text}>"{revealed(value)}"</span>
+function Scalar({ value, textAtOnce }: { value: unknown; textAtOnce: number }) {
+  const [shown, setShown] = useState(textAtOnce)
+  if (typeof value === 'string') {
+    return (
+      <>
+        <span className={css.text}>"{revealed(value.slice(0, shown))}"</span>
+        {value.length > shown && (
+          <Button className={css.more ?? ''} onPress={() => setShown(shown + textAtOnce)}>
+            {value.length - shown} more letters
+          </Button>
+        )}
+      </>
+    )
+  }
   if (value === null || value === undefined) return <span className={css.quiet}>null</span>
   return <span className={css.number}>{String(value)}</span>
 }
