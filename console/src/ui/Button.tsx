@@ -14,29 +14,38 @@ export interface ButtonProps extends Omit<AriaProps, 'children' | 'className' | 
 export function Button({ kind = 'plain', size = 'normal', disabledReason, icon, children, ...rest }: ButtonProps) {
   const reasonId = useId()
   const classes = [css.button, css[kind], size === 'small' ? css.small : ''].join(' ')
-  if (disabledReason === undefined) {
-    return (
-      <AriaButton {...rest} className={classes}>
-        {icon}
-        {children}
-      </AriaButton>
-    )
-  }
+  const isOff = disabledReason !== undefined
+  // One element, on or off: whoever has the focus on it keeps it.
+  const off: Partial<AriaProps> = isOff ? { ...OFF, 'aria-describedby': reasonId } : {}
   return (
-    <span className={css.off} title={disabledReason}>
-      <button
-        type="button"
+    <>
+      <AriaButton
+        {...rest}
+        {...off}
         className={classes}
-        aria-disabled="true"
-        aria-describedby={reasonId}
-        aria-label={rest['aria-label']}
+        render={(props) => <button {...props} title={disabledReason ?? props.title} />}
       >
         {icon}
         {children}
-      </button>
-      <span id={reasonId} className="visually-hidden">
-        {disabledReason}
-      </span>
-    </span>
+      </AriaButton>
+      {isOff && (
+        <span id={reasonId} className="visually-hidden">
+          {disabledReason}
+        </span>
+      )}
+    </>
   )
 }
+
+/** What a press does while the button is off: nothing, not even sending the form. */
+const nothing = () => {}
+const OFF = {
+  type: 'button',
+  'aria-disabled': true,
+  onPress: nothing,
+  onPressStart: nothing,
+  onPressEnd: nothing,
+  onPressUp: nothing,
+  onPressChange: nothing,
+  onClick: nothing,
+} satisfies Partial<AriaProps>

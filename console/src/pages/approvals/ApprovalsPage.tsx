@@ -169,6 +169,7 @@ function Filters({
       <Select
         label="State"
         hideLabel
+        bare
         options={STATES}
         value={state}
         onChange={(next) => onChange({ state: next === 'open' ? '' : next })}
@@ -176,6 +177,7 @@ function Filters({
       <Select
         label="Tool"
         hideLabel
+        bare
         all="Any tool"
         options={names([...cards.map((card) => toolOf(card).name), tool])}
         value={tool ?? ''}
@@ -184,6 +186,7 @@ function Filters({
       <Select
         label="Agent"
         hideLabel
+        bare
         all="Any agent"
         options={names([...cards.map((card) => card.agent), agent])}
         value={agent ?? ''}

@@ -40,45 +40,28 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
         <p className={css.what}>{revealed(card.title)}</p>
       </header>
 
-      <dl className={css.facts}>
-        <Fact name="Asked by">
+      <div className={css.who}>
+        <p>
           {card.agent ? (
             <>
               <Link {...to.agent(card.agent)} className={css.mono}>
                 {revealed(card.agent)}
-              </Link>
-              , on behalf of {revealed(card.asked_by)}
+              </Link>{' '}
+              asks on behalf of <b>{revealed(card.asked_by)}</b>
             </>
           ) : (
-            revealed(card.asked_by)
-          )}{' '}
-          <CopyId id={card.principal} short what="principal" />
-        </Fact>
-        <Fact name="Asked">
-          <Time at={card.created_at} />
-        </Fact>
-        <Fact name="Run">
-          <Link {...to.run(card.run_id)} className={css.mono}>
-            …{card.run_id.slice(-8)}
-          </Link>
-        </Fact>
-        <Fact name="Call">
-          <Link {...to.call(card.call_id)} className={css.mono}>
-            …{card.call_id.slice(-8)}
-          </Link>{' '}
-          <CallBadge status={card.call_status} />
-        </Fact>
-        {card.state === 'open' && (
-          <Fact name="Until">
-            <Deadline card={card} />
-          </Fact>
-        )}
-        <Fact name={card.state === 'open' ? 'If nobody decides' : 'Mode'}>{modeWords(card)}</Fact>
-      </dl>
+            <>
+              <b>{revealed(card.asked_by)}</b> asks
+            </>
+          )}
+          , <Time at={card.created_at} />
+        </p>
+        {card.state === 'open' && <Deadline card={card} />}
+      </div>
 
       <Reasons card={card} />
 
-      <Part title="What will run" note={<CopyId id={card.input_digest} short what="digest of the input" />}>
+      <Part title={card.state === 'open' || card.state === 'approved' ? 'What will run' : 'What was asked for'}>
         {card.hidden_characters.length > 0 && (
           <p className={css.warning} role="note">
             It holds characters that cannot be seen: <code>{card.hidden_characters.join(', ')}</code>. They are marked.
@@ -132,6 +115,7 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
 
       <Data card={card} />
       <Votes card={card} />
+      <Details card={card} />
 
       <DecisionBar
         card={card}
@@ -153,6 +137,36 @@ export function Part({ title, note, children }: { title: string; note?: ReactNod
       </div>
       {children}
     </section>
+  )
+}
+
+function Details({ card }: { card: Card }) {
+  return (
+    <Part title="Details">
+      <dl className={css.facts}>
+        <Fact name="If nobody decides">{modeWords(card)}</Fact>
+        <Fact name="Call">
+          <Link {...to.call(card.call_id)} className={css.mono}>
+            …{card.call_id.slice(-8)}
+          </Link>{' '}
+          <CallBadge status={card.call_status} />
+        </Fact>
+        <Fact name="Run">
+          <Link {...to.run(card.run_id)} className={css.mono}>
+            …{card.run_id.slice(-8)}
+          </Link>
+        </Fact>
+        <Fact name="Answerable">
+          <CopyId id={card.principal} what="principal" />
+        </Fact>
+        <Fact name="Approval">
+          <CopyId id={card.id} what="approval" />
+        </Fact>
+        <Fact name="Input, SHA-256">
+          <CopyId id={card.input_digest} what="digest of the input" />
+        </Fact>
+      </dl>
+    </Part>
   )
 }
 

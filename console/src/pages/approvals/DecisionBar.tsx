@@ -92,11 +92,11 @@ export function DecisionBar({
           Reject…
         </Button>
         <Button icon={<Pencil />} disabledReason={off.edit} onPress={() => setAsking('edit')}>
-          Edit…
+          <span className={css.words}>Edit…</span>
         </Button>
         <span className={css.space} />
         <Button icon={<Repeat />} disabledReason={off.standing} onPress={() => setAsking('standing')}>
-          Allow similar…
+          <span className={css.words}>Allow similar…</span>
         </Button>
         <Button kind="primary" icon={<Check />} disabledReason={off.approve} onPress={approve}>
           Approve

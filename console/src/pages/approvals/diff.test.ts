@@ -14,8 +14,8 @@ describe('diffLines', () => {
 
   it('marks where two lines differ', () => {
     expect(diffLines(['say hello now'], ['say hallo now']).map(({ mark }) => mark)).toEqual([
-      [5, 6],
-      [5, 6],
+      [4, 9],
+      [4, 9],
     ])
   })
 

@@ -81,8 +81,8 @@ function withMarks(lines: DiffLine[]): DiffLine[] {
         const [left, right] = [marked[index], marked[index + removed]]
         if (!left || !right) continue
         const [from, end] = common(left.text, right.text)
-        marked[index] = { ...left, mark: [from, left.text.length - end] }
-        marked[index + removed] = { ...right, mark: [from, right.text.length - end] }
+        marked[index] = { ...left, mark: whole(left.text, from, left.text.length - end) }
+        marked[index + removed] = { ...right, mark: whole(right.text, from, right.text.length - end) }
       }
     }
     at += Math.max(1, removed + added)
@@ -103,6 +103,18 @@ function common(left: string, right: string): [from: number, end: number] {
   let end = 0
   while (end < shortest - from && left[left.length - 1 - end] === right[right.length - 1 - end]) end += 1
   return [from, end]
+}
+
+const IN_WORD = /[\p{L}\p{N}_]/u
+
+/** Half a word is harder to read than the word: `true` for `false`, not `tru` for `fals`. */
+function whole(text: string, from: number, until: number): [from: number, until: number] {
+  const inWord = (at: number) => IN_WORD.test(text[at] ?? '')
+  let start = from
+  let end = until
+  while (start > 0 && inWord(start) && inWord(start - 1)) start -= 1
+  while (end < text.length && inWord(end) && inWord(end - 1)) end += 1
+  return [start, end]
 }
 
 export function memberChanges(before: unknown, after: unknown, pointer = ''): MemberChange[] {

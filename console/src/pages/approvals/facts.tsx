@@ -27,9 +27,11 @@ export function Reasons({ card }: { card: Card }) {
           const [words, tone] = REASON[code] ?? [code, 'idle']
           return (
             <li key={`${code} ${by ?? ''} ${text}`}>
-              <Badge tone={tone} shape={tone === 'bad' ? 'diamond' : 'none'}>
-                {words}
-              </Badge>
+              <span>
+                <Badge tone={tone} shape={tone === 'bad' ? 'diamond' : 'none'}>
+                  {words}
+                </Badge>
+              </span>
               <span>{revealed(text)}</span>
               {by && <code className={css.by}>{revealed(by)}</code>}
             </li>
