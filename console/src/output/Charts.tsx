@@ -1,5 +1,6 @@
 // Numbers as pictures: each with the same numbers as a table, which a screen reader reads and anybody can open.
 import { lazy, Suspense, useId } from 'react'
+import { useTheme } from '../app/theme'
 import type { Json, JsonObject } from '../form/json'
 import { revealed } from '../lib/hidden'
 import { BARS_MAX, type ChartData, numbered, type RadarData, type Ranked, tableOf } from './kinds'
@@ -24,6 +25,8 @@ export const short = (value: number) =>
   Math.abs(value) < 10_000 ? String(Number(value.toFixed(2))) : compact.format(value)
 
 export function Chart({ data, label }: { data: ChartData; label: string }) {
+  // A canvas reads its colours once: another theme draws anew.
+  const theme = useTheme()
   const rows: JsonObject[] = data.x.values.map((x, index) =>
     Object.fromEntries<Json>([
       [data.x.name || 'Name', data.x.kind === 'time' ? new Date(Number(x) * 1000).toISOString() : x],
@@ -37,7 +40,7 @@ export function Chart({ data, label }: { data: ChartData; label: string }) {
         <Bars data={data} />
       ) : (
         <Suspense fallback={<div className={css.chart} />}>
-          <TimeChart data={data} label={label} />
+          <TimeChart key={theme} data={data} label={label} />
         </Suspense>
       )}
       {data.left > 0 && <p className={css.quiet}>{data.left.toLocaleString('en')} points more only in the JSON.</p>}

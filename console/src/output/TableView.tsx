@@ -103,7 +103,7 @@ function Rows({
           </tr>
         </thead>
         <tbody>
-          {before > 0 && <tr aria-hidden="true" style={{ height: before }} />}
+          {before > 0 && <tr style={{ height: before }} />}
           {items.map((index) => {
             const row = rows[index]
             if (!row) return null
@@ -124,7 +124,7 @@ function Rows({
               </tr>
             )
           })}
-          {after > 0 && <tr aria-hidden="true" style={{ height: after }} />}
+          {after > 0 && <tr style={{ height: after }} />}
         </tbody>
       </table>
     </div>

@@ -2,7 +2,6 @@
 import { useEffect, useRef } from 'react'
 import UPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { useTheme } from '../app/theme'
 import { TONES } from './Charts'
 import type { ChartData } from './kinds'
 import css from './Output.module.css'
@@ -11,8 +10,6 @@ const HEIGHT = 220
 
 export function TimeChart({ data, label }: { data: ChartData; label: string }) {
   const host = useRef<HTMLDivElement>(null)
-  // Colours are read once: another theme draws anew.
-  const theme = useTheme()
   useEffect(() => {
     const box = host.current
     if (!box) return
@@ -55,7 +52,7 @@ export function TimeChart({ data, label }: { data: ChartData; label: string }) {
       watcher.disconnect()
       chart.destroy()
     }
-  }, [data, theme])
+  }, [data])
   return (
     <div
       ref={host}

@@ -99,9 +99,9 @@ const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' })
 /** The order of the rows by a column; what is empty comes last either way. */
 export function sortedRows(rows: readonly JsonObject[], key: string, way: 'up' | 'down'): JsonObject[] {
   const sign = way === 'up' ? 1 : -1
-  const valueOf = (row: JsonObject) => (Object.hasOwn(row, key) ? (row[key] ?? null) : null)
+  const held = (row: JsonObject) => (Object.hasOwn(row, key) ? (row[key] ?? null) : null)
   return [...rows].sort((left, right) => {
-    const [a, b] = [valueOf(left), valueOf(right)]
+    const [a, b] = [held(left), held(right)]
     if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1
     if (typeof a === 'number' && typeof b === 'number') return sign * (a - b)
     return sign * collator.compare(cellWords(a), cellWords(b))
