@@ -73,7 +73,19 @@ const approval = createRoute({
 const calls = createRoute({
   getParentRoute: () => shell,
   path: '/calls',
-  validateSearch: texts('tool', 'agent', 'who', 'status', 'approval', 'source', 'error', 'since', 'until', 'run', 'call'),
+  validateSearch: texts(
+    'tool',
+    'agent',
+    'who',
+    'status',
+    'approval',
+    'source',
+    'error',
+    'since',
+    'until',
+    'run',
+    'call',
+  ),
   component: lazyRouteComponent(() => import('../pages/calls/CallsPage'), 'CallsPage'),
 })
 const call = createRoute({

@@ -1,5 +1,8 @@
-import { Page } from '../../ui/Page'
+// A call on a page of its own: what links and mails lead to.
+import { useParams } from '@tanstack/react-router'
+import { CallView } from './CallView'
 
 export function CallPage() {
-  return <Page title="CallPage">Being written</Page>
+  const { id } = useParams({ from: '/shell/calls/$id' })
+  return <CallView key={id} id={id} frame="page" />
 }

@@ -1,5 +1,272 @@
-import { Page } from '../../ui/Page'
+// A run as it goes: what it did when, what it waits for, what it cost.
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { Ban, List } from 'lucide-react'
+import { useState } from 'react'
+import { ApiError } from '../../api/errors'
+import { type Me, may, useMe } from '../../app/session'
+import { revealed } from '../../lib/hidden'
+import { duration } from '../../lib/time'
+import { to } from '../../paths'
+import { Button } from '../../ui/Button'
+import { CopyId } from '../../ui/CopyId'
+import { Dialog } from '../../ui/Dialog'
+import { RunBadge } from '../../ui/domain'
+import { Empty } from '../../ui/Empty'
+import { TextField } from '../../ui/Field'
+import { notify } from '../../ui/Notices'
+import { Body, Page } from '../../ui/Page'
+import { Problem } from '../../ui/Problem'
+import { Section } from '../../ui/Section'
+import { SkeletonRows } from '../../ui/Skeleton'
+import { Time, useNow } from '../../ui/Time'
+import { CallDrawer } from '../calls/CallDrawer'
+import { Events } from '../calls/Events'
+import { Questions } from './Questions'
+import { endRun, isEnded, type RunView, runQueries, useRunChange } from './queries'
+import css from './RunPage.module.css'
+import { sumOf, timelineOf } from './rows'
+import { Timeline } from './Timeline'
+import { type Following, useRunEvents } from './useRunEvents'
 
 export function RunPage() {
-  return <Page title="RunPage">Being written</Page>
+  const { id } = useParams({ from: '/shell/runs/$id' })
+  const run = useQuery(runQueries.one(id))
+  if (run.isPending) {
+    return (
+      <Page title="Run">
+        <SkeletonRows />
+      </Page>
+    )
+  }
+  if (run.isError && !run.data) {
+    const isGone = run.error instanceof ApiError && run.error.status === 404
+    return (
+      <Page title="Run">
+        {isGone ? (
+          <Empty title="There is no such run" command="toolgate run list">
+            It may have been deleted by the retention, or it is somebody else’s and you may read only your own.
+          </Empty>
+        ) : (
+          <Body narrow>
+            <Problem error={run.error} retry={() => void run.refetch()} />
+          </Body>
+        )}
+      </Page>
+    )
+  }
+  return <Shown key={id} view={run.data} isCut={run.data.isCut} />
+}
+
+function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
+  const me = useMe()
+  const navigate = useNavigate()
+  const [open, setOpen] = useState<string>()
+  const [isEnding, setEnding] = useState(false)
+  const ended = isEnded(view.state)
+  const { events, following } = useRunEvents(view.id, ended)
+  const questions = useQuery(runQueries.questions(view.id)).data?.items ?? []
+  const now = useTick(ended)
+  const timeline = timelineOf(view, questions, events, now)
+  const title = view.title ?? `Run …${view.id.slice(-8)}`
+  const why = reasonAgainst(me, view)
+  return (
+    <Page
+      title={title}
+      badges={
+        <>
+          <RunBadge state={view.state} />
+          <Live following={following} isEnded={ended} />
+        </>
+      }
+      actions={
+        <>
+          <Link {...to.calls()} search={{ run: view.id }} className={css.link}>
+            <List aria-hidden="true" /> Its calls
+          </Link>
+          {!ended && (
+            <Button
+              kind="danger"
+              icon={<Ban aria-hidden="true" />}
+              onPress={() => setEnding(true)}
+              {...(why === undefined ? {} : { disabledReason: why })}
+            >
+              Cancel run
+            </Button>
+          )}
+        </>
+      }
+    >
+      <Totals view={view} isCut={isCut} until={ended ? Date.parse(view.updated_at) : now} />
+      <Questions questions={questions} />
+      {timeline.rows.length === 0 ? (
+        <Empty
+          title="Nothing has happened yet"
+          command={`toolgate call echo --run ${view.id} --input '{"text": "hello"}'`}
+        >
+          Calls, steps, questions and the runs under it appear here as they begin.
+        </Empty>
+      ) : (
+        <Timeline
+          timeline={timeline}
+          isLive={!ended}
+          onOpen={(row) => (row.kind === 'run' ? void navigate(to.run(row.id)) : setOpen(row.id))}
+        />
+      )}
+      {isCut && (
+        <p className={css.cut}>
+          The newest calls only.{' '}
+          <Link {...to.calls()} search={{ run: view.id }}>
+            See all of them
+          </Link>
+          .
+        </p>
+      )}
+      {events.length > 0 && (
+        <div className={css.events}>
+          <Section title="Events">
+            <Events events={events} from={view.created_at} />
+          </Section>
+        </div>
+      )}
+      {isEnding && <EndDialog id={view.id} onClose={() => setEnding(false)} />}
+      <CallDrawer id={open} rows={view.calls} onOpen={(id) => setOpen(id === '' ? undefined : id)} />
+    </Page>
+  )
+}
+
+/** A clock that stands still once the run has ended. */
+function useTick(isEnded: boolean): number {
+  const now = useNow()
+  const [stopped] = useState(now)
+  return isEnded ? stopped : Math.max(now, stopped)
+}
+
+/** Why this person cannot cancel it; the server has the last word. */
+function reasonAgainst(me: Me, view: RunView): string | undefined {
+  if (!may(me, 'calls.create')) return 'Ending runs needs the role member'
+  if (view.principal === me.principal || may(me, 'members.manage')) return undefined
+  if (view.agent_id && may(me, 'agents.manage')) return undefined
+  return 'Only who opened it, or manages its agent, can cancel it'
+}
+
+function Live({ following, isEnded }: { following: Following; isEnded: boolean }) {
+  if (isEnded) return null
+  return (
+    <span role="status" className={css.live} data-following={following}>
+      {following === 'live' ? 'live' : following === 'broken' ? 'reconnecting…' : ''}
+    </span>
+  )
+}
+
+function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: number }) {
+  const failed = view.calls.filter(({ status }) => status === 'failed' || status === 'rejected').length
+  const cost = sumOf(view.calls.map(({ cost }) => cost))
+  const { max_tool_calls, max_budget } = view.limits
+  return (
+    <dl className={css.totals}>
+      <div>
+        <dt>Calls</dt>
+        <dd>
+          {view.calls_counted}
+          {typeof max_tool_calls === 'number' && <span className={css.quiet}> of {max_tool_calls}</span>}
+          {failed > 0 && <span className={css.bad}> {failed} failed</span>}
+        </dd>
+      </div>
+      <div>
+        <dt>Cost</dt>
+        <dd>
+          {isCut ? `over ${cost}` : cost}
+          {max_budget && <span className={css.quiet}> of {max_budget}</span>}
+        </dd>
+      </div>
+      <div>
+        <dt>Took</dt>
+        <dd>{duration(Math.max(0, until - Date.parse(view.created_at)))}</dd>
+      </div>
+      <div>
+        <dt>Labels</dt>
+        <dd>{view.labels.length > 0 ? view.labels.join(', ') : 'none'}</dd>
+      </div>
+      <div>
+        <dt>By</dt>
+        <dd>
+          {revealed(view.principal_name ?? view.principal)}
+          {view.agent_name && (
+            <>
+              {' as '}
+              <Link {...to.agent(view.agent_name)}>{revealed(view.agent_name)}</Link>
+            </>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Began</dt>
+        <dd>
+          <Time at={view.created_at} />
+        </dd>
+      </div>
+      {view.parent_run_id && (
+        <div>
+          <dt>Under</dt>
+          <dd>
+            <Link {...to.run(view.parent_run_id)}>run …{view.parent_run_id.slice(-8)}</Link>
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Id</dt>
+        <dd>
+          <CopyId id={view.id} short what="run id" />
+        </dd>
+      </div>
+      {view.reason && (
+        <div className={css.reason}>
+          <dt>Why it ended</dt>
+          <dd>{revealed(view.reason)}</dd>
+        </div>
+      )}
+    </dl>
+  )
+}
+
+function EndDialog({ id, onClose }: { id: string; onClose: () => void }) {
+  const [reason, setReason] = useState('')
+  const end = useRunChange(endRun)
+  return (
+    <Dialog
+      title="Cancel this run?"
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onPress={onClose}>Keep it</Button>
+          <Button
+            kind="danger"
+            isPending={end.isPending}
+            onPress={() =>
+              end.mutate(
+                { id, reason: reason.trim() },
+                {
+                  onSuccess: () => {
+                    notify('The run is cancelled.')
+                    onClose()
+                  },
+                },
+              )
+            }
+          >
+            Cancel the run
+          </Button>
+        </>
+      }
+    >
+      <p>
+        Calls that run are asked to stop, those that wait are taken back, and no more are taken from it or from the runs
+        under it. What was changed stays changed.
+      </p>
+      <TextField label="Why" value={reason} onChange={setReason} hint="It stays with the run." />
+      {end.isError && <Problem error={end.error} />}
+    </Dialog>
+  )
 }

@@ -1,5 +1,220 @@
-import { Page } from '../../ui/Page'
+// Runs: what agents and people did in one go, newest first.
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { ArrowUp, SearchX, SquareChartGantt, X } from 'lucide-react'
+import { useCallback, useMemo, useRef } from 'react'
+import { queryClient } from '../../api/queries'
+import { may, useMe } from '../../app/session'
+import { revealed } from '../../lib/hidden'
+import { duration } from '../../lib/time'
+import { to } from '../../paths'
+import { moveAmongLinks } from '../../ui/arrows'
+import { Button } from '../../ui/Button'
+import { RunBadge } from '../../ui/domain'
+import { Empty } from '../../ui/Empty'
+import { Select } from '../../ui/Field'
+import { Body, Page } from '../../ui/Page'
+import { Problem } from '../../ui/Problem'
+import { SkeletonRows } from '../../ui/Skeleton'
+import { type Column, Table } from '../../ui/Table'
+import { Time } from '../../ui/Time'
+import { freshOf } from '../calls/fresh'
+import { callQueries } from '../calls/queries'
+import { type Chosen, isEnded, type RunRow, runQueries } from './queries'
+import css from './RunsPage.module.css'
+
+const STATES = [
+  { id: 'running', label: 'running' },
+  { id: 'waiting_human', label: 'waits for a person' },
+  { id: 'queued', label: 'queued' },
+  { id: 'completed', label: 'completed' },
+  { id: 'failed', label: 'failed' },
+  { id: 'cancelled', label: 'cancelled' },
+]
+
+const COLUMNS: readonly Column<RunRow>[] = [
+  { id: 'title', label: 'Run', width: 'minmax(220px, 1fr)', phone: true, cell: (run) => <Title run={run} /> },
+  { id: 'state', label: 'State', width: '156px', phone: true, cell: ({ state }) => <RunBadge state={state} /> },
+  { id: 'who', label: 'By', width: 'minmax(110px, 200px)', cell: who },
+  { id: 'calls', label: 'Calls', width: '64px', align: 'right', cell: ({ calls_counted }) => calls_counted },
+  { id: 'took', label: 'Took', width: '92px', align: 'right', cell: took },
+  {
+    id: 'when',
+    label: 'Began',
+    width: '92px',
+    align: 'right',
+    phone: true,
+    cell: ({ created_at }) => <Time at={created_at} />,
+  },
+]
+
+function Title({ run }: { run: RunRow }) {
+  return (
+    <span className={css.title}>
+      <span>{run.title ? revealed(run.title) : <code>…{run.id.slice(-8)}</code>}</span>
+      {run.parent_run_id && <span className={css.quiet}>under another run</span>}
+      {run.reason && <span className={css.quiet}>{revealed(run.reason)}</span>}
+    </span>
+  )
+}
+
+function who({ agent_name, agent_id, principal_name, principal }: RunRow) {
+  const agent = agent_name ?? agent_id
+  const person = principal_name ?? principal
+  return (
+    <span title={agent ? `${person} as agent ${agent}` : person}>
+      {revealed(agent ?? person)}
+      {agent && <span className={css.quiet}> agent</span>}
+    </span>
+  )
+}
+
+function took({ state, created_at, updated_at }: RunRow): string {
+  return isEnded(state) ? duration(Date.parse(updated_at) - Date.parse(created_at)) : ''
+}
 
 export function RunsPage() {
-  return <Page title="RunsPage">Being written</Page>
+  const me = useMe()
+  const chosen = useSearch({ from: '/shell/runs' })
+  const navigate = useNavigate({ from: '/runs' })
+  const choose = useCallback(
+    (change: Chosen) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true }),
+    [navigate],
+  )
+  if (!may(me, 'calls.read.own') && !may(me, 'calls.read.all')) {
+    return (
+      <Page title="Runs">
+        <Empty title="You may not see runs">
+          That needs the permission <code>calls.read.own</code>, which the role <code>viewer</code> has. Ask whoever
+          manages people here.
+        </Empty>
+      </Page>
+    )
+  }
+  return <RunList chosen={chosen} choose={choose} mayReadAgents={may(me, 'agents.read')} />
+}
+
+function RunList({
+  chosen,
+  choose,
+  mayReadAgents,
+}: {
+  chosen: Chosen
+  choose: (change: Chosen) => void
+  mayReadAgents: boolean
+}) {
+  const list = useRef<HTMLDivElement>(null)
+  const navigate = useNavigate()
+  const found = useInfiniteQuery(runQueries.pages(chosen))
+  const newest = useQuery({ ...runQueries.newest(chosen), enabled: found.isSuccess })
+  const agents = useQuery(callQueries.agentNames(mayReadAgents)).data?.items ?? []
+  const known = useMemo(() => found.data?.pages.flatMap(({ items }) => items) ?? [], [found.data])
+  const fresh = useMemo(() => freshOf(newest.data?.items, known), [newest.data, known])
+  const rows = useMemo(() => known.map((run) => fresh.changed.get(run.id) ?? run), [known, fresh.changed])
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = found
+  const more = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage()
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage])
+  const narrowed = Boolean(chosen.state || chosen.agent)
+  const showNew = () => {
+    window.scrollTo({ top: 0 })
+    void queryClient.resetQueries({ queryKey: runQueries.pages(chosen).queryKey })
+  }
+  const named = agents.map(({ name }) => ({ id: name, label: name }))
+  const offered =
+    chosen.agent && !named.some(({ id }) => id === chosen.agent)
+      ? [...named, { id: chosen.agent, label: chosen.agent }]
+      : named
+  return (
+    <Page title="Runs" count={found.data && rows.length > 0 ? counted(rows.length, hasNextPage) : undefined}>
+      <div className={css.filters}>
+        <Select
+          label="State"
+          hideLabel
+          all="Any state"
+          options={STATES}
+          value={chosen.state ?? ''}
+          onChange={(state) => choose({ state })}
+        />
+        {offered.length > 0 && (
+          <Select
+            label="Agent"
+            hideLabel
+            all="Any agent"
+            options={offered}
+            value={chosen.agent ?? ''}
+            onChange={(agent) => choose({ agent })}
+          />
+        )}
+        {narrowed && (
+          <Button
+            kind="quiet"
+            size="small"
+            icon={<X aria-hidden="true" />}
+            onPress={() => choose({ state: '', agent: '' })}
+          >
+            Clear
+          </Button>
+        )}
+      </div>
+      {found.isError && known.length === 0 ? (
+        <Body narrow>
+          <Problem error={found.error} retry={() => void found.refetch()} />
+        </Body>
+      ) : found.isPending ? (
+        <SkeletonRows rows={8} />
+      ) : known.length === 0 && fresh.count === 0 ? (
+        <Nothing narrowed={narrowed} choose={choose} />
+      ) : (
+        // biome-ignore lint/a11y/noStaticElementInteractions: the links in it have the focus
+        <div ref={list} onKeyDown={(event) => moveAmongLinks(event, list.current)}>
+          <div className={css.fresh} role="status">
+            {fresh.count > 0 && (
+              <Button kind="primary" size="small" icon={<ArrowUp aria-hidden="true" />} onPress={showNew}>
+                {fresh.count}
+                {fresh.isMore ? '+' : ''} new
+              </Button>
+            )}
+          </div>
+          <Table
+            label="Runs"
+            columns={COLUMNS}
+            rows={rows}
+            rowKey={({ id }) => id}
+            rowLink={({ id }) => `/runs/${id}`}
+            onOpen={({ id }) => void navigate(to.run(id))}
+            more={more}
+          />
+        </div>
+      )}
+    </Page>
+  )
+}
+
+function counted(rows: number, isMore: boolean): string {
+  if (isMore) return `${rows.toLocaleString('en')} and more`
+  return rows === 1 ? '1 run' : `${rows.toLocaleString('en')} runs`
+}
+
+function Nothing({ narrowed, choose }: { narrowed: boolean; choose: (change: Chosen) => void }) {
+  if (narrowed) {
+    return (
+      <Empty icon={<SearchX aria-hidden="true" />} title="No run is like that">
+        <p>The filters leave nothing.</p>
+        <p>
+          <Button onPress={() => choose({ state: '', agent: '' })}>Show all runs</Button>
+        </p>
+      </Empty>
+    )
+  }
+  return (
+    <Empty
+      icon={<SquareChartGantt aria-hidden="true" />}
+      title="No runs yet"
+      command={"toolgate run create --title 'Sort the inbox'"}
+    >
+      A run holds the calls that belong together, with steps, limits and one budget. Agents open one for each task; a
+      lone call is a run by itself and listed under Calls.
+    </Empty>
+  )
 }

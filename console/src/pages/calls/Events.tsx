@@ -1,0 +1,24 @@
+// What was told about a call while it went on.
+import { revealed } from '../../lib/hidden'
+import { duration, exact } from '../../lib/time'
+import css from './Call.module.css'
+import { eventWords } from './eventWords'
+import type { CallEvent } from './queries'
+
+export function Events({ events, from }: { events: readonly CallEvent[]; from: string }) {
+  if (events.length === 0) return <p className={css.quiet}>None is kept.</p>
+  const start = Date.parse(from)
+  return (
+    <ol className={css.events}>
+      {events.map((event) => (
+        <li key={`${event.seq} ${event.part ?? ''} ${event.at}`}>
+          <time dateTime={event.at} title={exact(new Date(event.at))}>
+            +{duration(Math.max(0, Date.parse(event.at) - start))}
+          </time>
+          <code>{event.type}</code>
+          <span className={css.quiet}>{revealed(eventWords(event))}</span>
+        </li>
+      ))}
+    </ol>
+  )
+}

@@ -1,0 +1,32 @@
+// Where the time went, as one small bar.
+import { duration } from '../../lib/time'
+import { useNow } from '../../ui/Time'
+import css from './Call.module.css'
+import { phasesOf, phaseWords } from './phases'
+import type { Call, CallEvent } from './queries'
+
+export function Timing({ call, events }: { call: Call; events: readonly CallEvent[] }) {
+  const now = useNow()
+  const phases = phasesOf(call, events, now)
+  const total = phases.reduce((sum, { ms }) => sum + ms, 0)
+  if (total === 0) return <p className={css.took}>Took less than a millisecond.</p>
+  return (
+    <figure className={css.timing} aria-label="Where the time went">
+      <div className={css.bar} aria-hidden="true">
+        {phases.map(({ kind, ms }, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the phases never change places
+          <span key={index} data-kind={kind} style={{ flexGrow: ms }} />
+        ))}
+      </div>
+      <figcaption>
+        <b>{duration(total)}</b>
+        {phases.map(({ kind, ms }, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the phases never change places
+          <span key={index}>
+            <i data-kind={kind} aria-hidden="true" /> {phaseWords(kind)} {duration(ms)}
+          </span>
+        ))}
+      </figcaption>
+    </figure>
+  )
+}

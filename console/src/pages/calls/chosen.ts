@@ -1,0 +1,116 @@
+// The filters of the list: the address's words, and the API's.
+import type { Schemas } from '../../api/client'
+
+/** The part of the address that chooses calls. */
+export interface Chosen {
+  tool?: string
+  agent?: string
+  /** Who asked, whatever agent did: a principal such as `user:ID`. */
+  who?: string
+  status?: string
+  approval?: string
+  source?: string
+  error?: string
+  since?: string
+  until?: string
+  run?: string
+}
+
+export const FILTERS = [
+  'tool',
+  'agent',
+  'who',
+  'status',
+  'approval',
+  'source',
+  'error',
+  'since',
+  'until',
+  'run',
+] as const satisfies readonly (keyof Chosen)[]
+
+export const STATUSES = [
+  'pending',
+  'approved',
+  'running',
+  'completed',
+  'failed',
+  'rejected',
+  'cancelled',
+  'outcome_unknown',
+] as const satisfies readonly Schemas['Status'][]
+
+export const APPROVALS = [
+  'pending',
+  'approved',
+  'rejected',
+  'not_required',
+] as const satisfies readonly Schemas['ApprovalStatus'][]
+
+export const SOURCES = [
+  'web',
+  'agent',
+  'api',
+  'mcp',
+  'cli',
+  'workflow',
+  'embed',
+  'schedule',
+] as const satisfies readonly Schemas['Source'][]
+
+export const ERRORS = [
+  'VALIDATION_ERROR',
+  'TIMEOUT',
+  'RATE_LIMIT',
+  'POLICY_DENIED',
+  'AUTH_REQUIRED',
+  'PROVIDER_ERROR',
+  'NETWORK_ERROR',
+  'SANDBOX_ERROR',
+  'UNKNOWN',
+] as const satisfies readonly Schemas['ErrorCode'][]
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+const DAY_MS = 86_400_000
+
+interface Asked {
+  tool?: string
+  agent?: string
+  principal?: string
+  status?: Schemas['Status']
+  approval?: Schemas['ApprovalStatus']
+  source?: Schemas['Source']
+  error?: Schemas['ErrorCode']
+  since?: string
+  until?: string
+  run?: string
+}
+
+/** What the API is asked. A day as the end is meant with all of its hours. */
+export function asked({ who, status, approval, source, error, until, ...same }: Chosen): Asked {
+  const words = {
+    ...same,
+    principal: who,
+    status,
+    approval,
+    source,
+    error,
+    until: until && DAY.test(until) ? dayAfter(until) : until,
+  }
+  // A word that is none of the known ones is left to the server to refuse: it has the words for it.
+  return Object.fromEntries(Object.entries(words).filter(([, value]) => value)) as Asked
+}
+
+export function dayAfter(day: string): string {
+  const at = Date.parse(`${day}T00:00:00Z`)
+  return Number.isNaN(at) ? day : new Date(at + DAY_MS).toISOString().slice(0, 10)
+}
+
+/** Only the filters of what is in the address. */
+export function filtersOf(search: Chosen & { call?: string }): Chosen {
+  return Object.fromEntries(FILTERS.map((name) => [name, search[name]]).filter(([, value]) => value))
+}
+
+export function said(word: string): string {
+  return word.replaceAll('_', ' ')
+}

@@ -1,0 +1,80 @@
+// The columns of calls, wherever calls are listed.
+import type { ReactNode } from 'react'
+import { revealed } from '../../lib/hidden'
+import { duration } from '../../lib/time'
+import { Badge } from '../../ui/Badge'
+import { CallBadge } from '../../ui/domain'
+import type { Column } from '../../ui/Table'
+import { Time } from '../../ui/Time'
+import css from './CallsPage.module.css'
+import type { CallRow } from './queries'
+
+export const COLUMNS: readonly Column<CallRow>[] = [
+  { id: 'tool', label: 'Tool', width: 'minmax(200px, 1fr)', phone: true, cell: (call) => <ToolName call={call} /> },
+  { id: 'status', label: 'Status', width: '136px', phone: true, cell: ({ status }) => <CallBadge status={status} /> },
+  { id: 'who', label: 'By', width: 'minmax(110px, 180px)', cell: who },
+  { id: 'approval', label: 'Approval', width: '108px', cell: ({ approval_status }) => asked(approval_status) },
+  { id: 'source', label: 'From', width: '72px', cell: ({ source }) => <span className={css.quiet}>{source}</span> },
+  { id: 'took', label: 'Took', width: '76px', align: 'right', cell: took },
+  { id: 'cost', label: 'Cost', width: '72px', align: 'right', cell: ({ cost }) => cost ?? '' },
+  {
+    id: 'when',
+    label: 'When',
+    width: '92px',
+    align: 'right',
+    phone: true,
+    cell: ({ created_at }) => <Time at={created_at} />,
+  },
+]
+
+function ToolName({ call }: { call: CallRow }) {
+  return (
+    <span className={css.tool}>
+      <code>{revealed(call.tool_key)}</code>
+      <span className={css.more}>{call.error_code ? <code>{call.error_code}</code> : note(call)}</span>
+    </span>
+  )
+}
+
+/** What tells this call from others of its tool, in a word or two. */
+function note(call: CallRow): ReactNode {
+  const marks = [
+    call.mode === 'dry_run' ? 'dry run' : call.mode === 'record' ? 'recorded' : '',
+    call.cached ? 'cached' : '',
+  ]
+  const words = marks.filter(Boolean).join(', ')
+  return words || (call.step_title ? revealed(call.step_title) : revealed(call.tool_name))
+}
+
+function who({ agent_name, agent_id, principal_name, principal }: CallRow): ReactNode {
+  const agent = agent_name ?? agent_id
+  const person = principal_name ?? principal
+  return (
+    <span title={agent ? `${person} as agent ${agent}` : person}>
+      {revealed(agent ?? person)}
+      {agent && <span className={css.quiet}> agent</span>}
+    </span>
+  )
+}
+
+function asked(status: string): ReactNode {
+  if (status === 'not_required') return <span className={css.quiet}>not asked</span>
+  if (status === 'pending') {
+    return (
+      <Badge tone="warn" shape="ring">
+        waits
+      </Badge>
+    )
+  }
+  return status === 'approved' ? (
+    <Badge tone="ok">approved</Badge>
+  ) : (
+    <Badge tone="bad" shape="diamond">
+      {status}
+    </Badge>
+  )
+}
+
+export function took({ started_at, completed_at }: Pick<CallRow, 'started_at' | 'completed_at'>): string {
+  return started_at && completed_at ? duration(Date.parse(completed_at) - Date.parse(started_at)) : ''
+}

@@ -1,0 +1,109 @@
+// What the pages of runs ask the server.
+import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
+import { api, type Schemas, taken } from '../../api/client'
+import type { Json } from '../../form/json'
+
+export type RunRow = Schemas['RunSummary']
+export type RunView = Schemas['RunView']
+export type Question = Schemas['Question']
+export type RunEvent = Schemas['Event']
+
+export interface Chosen {
+  state?: string
+  agent?: string
+}
+
+const PAGE_ROWS = 100
+const CALL_PAGES_MAX = 5
+/** How many of its calls a run's own answer holds. */
+const SHOWN_CALLS = 200
+
+export const runQueries = {
+  // As with calls: pages are read once, what is new waits behind a bar.
+  pages: (chosen: Chosen) =>
+    infiniteQueryOptions({
+      queryKey: ['run-pages', chosen],
+      queryFn: ({ pageParam, signal }) => list(chosen, pageParam, signal),
+      initialPageParam: '',
+      getNextPageParam: (page) => page.next_cursor ?? undefined,
+      staleTime: Number.POSITIVE_INFINITY,
+      gcTime: 60_000,
+      refetchOnWindowFocus: false,
+    }),
+  newest: (chosen: Chosen) =>
+    queryOptions({
+      queryKey: ['runs', 'newest', chosen],
+      queryFn: ({ signal }) => list(chosen, '', signal),
+      refetchInterval: 30_000,
+      placeholderData: () => undefined,
+    }),
+  one: (id: string) =>
+    queryOptions({
+      queryKey: ['runs', 'one', id],
+      queryFn: ({ signal }) => whole(id, signal),
+      refetchInterval: ({ state }) => (state.data && isEnded(state.data.state) ? false : 5_000),
+      placeholderData: () => undefined,
+    }),
+  questions: (run: string) =>
+    queryOptions({
+      queryKey: ['runs', 'questions', run],
+      queryFn: ({ signal }) => taken(api.GET('/api/v1/inputs', { params: { query: { run, limit: 200 } }, signal })),
+    }),
+}
+
+function list({ state, agent }: Chosen, cursor: string, signal: AbortSignal) {
+  const query = {
+    limit: PAGE_ROWS,
+    ...(state ? { state: state as Schemas['RunState'] } : {}),
+    ...(agent ? { agent } : {}),
+    ...(cursor === '' ? {} : { cursor }),
+  }
+  return taken(api.GET('/api/v1/runs', { params: { query }, signal }))
+}
+
+/** The run with more of its calls than its own answer holds, as far as a timeline can show them. */
+async function whole(id: string, signal: AbortSignal): Promise<RunView & { isCut: boolean }> {
+  const view = await taken(api.GET('/api/v1/runs/{run}', { params: { path: { run: id } }, signal }))
+  if (view.calls.length < SHOWN_CALLS) return { ...view, isCut: false }
+  const calls: RunView['calls'] = []
+  let cursor: string | undefined
+  for (let page = 0; page < CALL_PAGES_MAX; page += 1) {
+    const query = { run: id, limit: 500, ...(cursor ? { cursor } : {}) }
+    const { items, next_cursor } = await taken(api.GET('/api/v1/calls', { params: { query }, signal }))
+    calls.push(...items)
+    cursor = next_cursor ?? undefined
+    if (!cursor) break
+  }
+  return { ...view, calls, isCut: cursor !== undefined }
+}
+
+export function isEnded(state: string): boolean {
+  return ['completed', 'failed', 'cancelled'].includes(state)
+}
+
+export function useRunChange<Asked>(change: (asked: Asked) => Promise<unknown>) {
+  const client = useQueryClient()
+  return useMutation({
+    mutationFn: change,
+    onSettled: () => {
+      for (const kind of ['runs', 'calls', 'approvals', 'home']) void client.invalidateQueries({ queryKey: [kind] })
+    },
+  })
+}
+
+export const endRun = ({ id, reason }: { id: string; reason: string }) =>
+  taken(
+    api.PUT('/api/v1/runs/{run}/state', {
+      params: { path: { run: id } },
+      body: { state: 'cancelled', ...(reason === '' ? {} : { reason }) },
+    }),
+  )
+
+export const answerQuestion = ({ id, answer }: { id: string; answer: Json }) =>
+  taken(
+    api.POST('/api/v1/inputs/{input}/answer', {
+      params: { path: { input: id } },
+      // The description knows only that it is JSON.
+      body: { answer: answer as Record<string, never> },
+    }),
+  )

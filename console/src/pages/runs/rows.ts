@@ -1,0 +1,182 @@
+// A run as rows over time: its steps, calls, questions and the runs under it, each within what it belongs to.
+import type { Question, RunEvent, RunRow, RunView } from './queries'
+
+export type RowKind = 'run' | 'step' | 'call' | 'question'
+
+export interface Span {
+  from: number
+  /** Absent: it is going on. */
+  until: number | undefined
+}
+
+export interface TimelineRow extends Span {
+  id: string
+  kind: RowKind
+  depth: number
+  title: string
+  state: string
+  /** The part of it in which it waited for a person. */
+  wait: Span | undefined
+}
+
+export interface Timeline {
+  rows: readonly TimelineRow[]
+  /** What the whole width stands for. */
+  from: number
+  until: number
+}
+
+interface Branch {
+  row: TimelineRow
+  under: Branch[]
+}
+
+type Told = Pick<RunView, 'id' | 'steps' | 'runs' | 'calls'> & RunRow
+
+const OPEN = ['pending', 'approved', 'running', 'queued', 'waiting_human', 'open']
+
+/** Ids are UUIDs of version 7: their first 48 bits are the time. */
+export function timeOfId(id: string): number {
+  return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16)
+}
+
+export function timelineOf(
+  view: Told,
+  questions: readonly Question[],
+  events: readonly RunEvent[],
+  now: number,
+): Timeline {
+  const runs = new Map([view, ...view.runs].map((run) => [run.id, runBranch(run)]))
+  const steps = view.steps.map((step) => ({ step, branch: stepBranch(step, events) }))
+  for (const { step, branch } of steps) runs.get(step.run_id)?.under.push(branch)
+  for (const call of [...view.calls].sort(byId)) {
+    const branch = callBranch(call)
+    // A list of calls names the step's title only; the last of that title before the call is the one.
+    const step = call.step_title
+      ? steps.findLast(({ step }) => step.run_id === call.run_id && step.title === call.step_title && step.id < call.id)
+      : undefined
+    const parent = step?.branch ?? runs.get(call.run_id) ?? runs.get(view.id)
+    parent?.under.push(branch)
+  }
+  for (const question of questions) {
+    const parent = runs.get(question.run_id) ?? runs.get(view.id)
+    parent?.under.push(questionBranch(question, events))
+  }
+  for (const run of view.runs) {
+    const branch = runs.get(run.id)
+    const parent = runs.get(run.parent_run_id ?? '') ?? runs.get(view.id)
+    if (branch && parent !== branch) parent?.under.push(branch)
+  }
+  const root = runs.get(view.id)
+  const rows = root ? flat(root, 0) : []
+  const isOpen = OPEN.includes(view.state)
+  const from = Date.parse(view.created_at)
+  const ends = rows.map(({ until }) => until ?? now)
+  const end = Math.max(isOpen ? now : 0, from + 1, ...ends)
+  return { rows: rows.slice(1), from, until: end }
+}
+
+function byId(one: { id: string }, other: { id: string }): number {
+  return one.id < other.id ? -1 : 1
+}
+
+function flat({ row, under }: Branch, depth: number): TimelineRow[] {
+  const inside = [...under].sort((one, other) => one.row.from - other.row.from || byId(one.row, other.row))
+  const rows = inside.flatMap((branch) => flat(branch, depth + 1))
+  // A step says when it began; it ends with the last thing in it.
+  const ends = rows.map(({ until }) => until)
+  const isGoingOn = ends.includes(undefined)
+  const until =
+    row.kind === 'step' && row.state !== 'ended'
+      ? isGoingOn
+        ? undefined
+        : Math.max(row.from, ...ends.map((end) => end ?? 0))
+      : row.until
+  return [{ ...row, until, depth: depth - 1 }, ...rows]
+}
+
+function branch(row: Omit<TimelineRow, 'depth'>): Branch {
+  return { row: { ...row, depth: 0 }, under: [] }
+}
+
+function runBranch(run: RunRow): Branch {
+  const until = OPEN.includes(run.state) ? undefined : Date.parse(run.updated_at)
+  return branch({
+    id: run.id,
+    kind: 'run',
+    title: run.title ?? run.agent_name ?? 'Run',
+    state: run.state,
+    from: Date.parse(run.created_at),
+    until,
+    wait: undefined,
+  })
+}
+
+function stepBranch(step: RunView['steps'][number], events: readonly RunEvent[]): Branch {
+  const end = events.find(
+    ({ type, data }) =>
+      (type === 'step.completed' || type === 'step.failed') && (data as { step_id?: unknown }).step_id === step.id,
+  )
+  return branch({
+    id: step.id,
+    kind: 'step',
+    title: step.title,
+    state: end ? 'ended' : '',
+    from: Date.parse(step.created_at),
+    until: end && Date.parse(end.at),
+    wait: undefined,
+  })
+}
+
+function callBranch(call: RunView['calls'][number]): Branch {
+  const from = Date.parse(call.created_at)
+  const started = call.started_at ? Date.parse(call.started_at) : undefined
+  const until = call.completed_at ? Date.parse(call.completed_at) : OPEN.includes(call.status) ? undefined : from
+  const wait = call.approval_status === 'not_required' ? undefined : { from, until: started ?? until }
+  return branch({ id: call.id, kind: 'call', title: call.tool_key, state: call.status, from, until, wait })
+}
+
+function questionBranch(question: Question, events: readonly RunEvent[]): Branch {
+  const from = timeOfId(question.id)
+  const end = events.find(
+    ({ type, data }) =>
+      ['input.submitted', 'input.expired', 'input.cancelled'].includes(type) &&
+      Object.values(data as Record<string, unknown>).includes(question.id),
+  )
+  const until = question.state === 'open' ? undefined : end ? Date.parse(end.at) : from
+  return branch({
+    id: question.id,
+    kind: 'question',
+    title: question.title,
+    state: question.state,
+    from,
+    until,
+    wait: { from, until },
+  })
+}
+
+/** Where a span lies within the whole, in hundredths; what lasted no time is still to be seen. */
+export function placeOf(
+  span: Span,
+  { from, until }: Pick<Timeline, 'from' | 'until'>,
+): { left: number; width: number } {
+  const whole = Math.max(1, until - from)
+  const share = (at: number) => Math.min(100, Math.max(0, ((at - from) / whole) * 100))
+  const left = share(span.from)
+  return { left, width: Math.max(0, share(span.until ?? until) - left) }
+}
+
+const MICROS = 1_000_000n
+
+/** The sum of decimal texts, without the errors of floating point. */
+export function sumOf(amounts: readonly (string | null | undefined)[]): string {
+  const total = amounts.reduce((sum, amount) => sum + microsOf(amount ?? ''), 0n)
+  const whole = total / MICROS
+  const rest = (total % MICROS).toString().padStart(6, '0').replace(/0+$/, '')
+  return rest === '' ? whole.toString() : `${whole}.${rest}`
+}
+
+function microsOf(amount: string): bigint {
+  const [, whole = '0', rest = ''] = /^(\d+)(?:\.(\d{1,6}))?$/.exec(amount) ?? []
+  return BigInt(whole) * MICROS + BigInt(rest.padEnd(6, '0'))
+}

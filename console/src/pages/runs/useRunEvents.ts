@@ -1,0 +1,105 @@
+// A run's events as they happen. The browser opens the stream again after a break and says where it was; it ends when
+// the run has.
+import { useQueryClient } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
+import type { RunEvent } from './queries'
+
+export type Following = 'connecting' | 'live' | 'broken' | 'ended'
+
+const GATHER_MS = 300
+const OPEN_AGAIN_MS = 5_000
+const KEPT_MAX = 2_000
+// The run of a lone call has no events of its own that would say that it ended.
+const QUIET_MS = 1_500
+
+// `model.delta` and `tool.output_appended` come too often for a timeline.
+const TYPES = [
+  'run.started',
+  'run.waiting',
+  'run.resumed',
+  'run.completed',
+  'run.failed',
+  'run.cancelled',
+  'model.requested',
+  'model.completed',
+  'model.failed',
+  'tool.started',
+  'tool.completed',
+  'tool.failed',
+  'tool.cancelled',
+  'tool.needs_approval',
+  'tool.approved',
+  'approval.requested',
+  'approval.decided',
+  'approval.rejected',
+  'approval.expired',
+  'step.started',
+  'step.completed',
+  'step.failed',
+  'input.requested',
+  'input.submitted',
+  'input.expired',
+  'input.cancelled',
+  'limit.reached',
+] as const satisfies readonly RunEvent['type'][]
+
+const ENDS: readonly string[] = ['run.completed', 'run.failed', 'run.cancelled']
+
+export function useRunEvents(run: string, isEnded: boolean): { events: readonly RunEvent[]; following: Following } {
+  const client = useQueryClient()
+  const [events, setEvents] = useState<readonly RunEvent[]>([])
+  const [following, setFollowing] = useState<Following>('connecting')
+  useEffect(() => {
+    let gathering: ReturnType<typeof setTimeout> | undefined
+    let again: ReturnType<typeof setTimeout> | undefined
+    let quiet: ReturnType<typeof setTimeout> | undefined
+    let source: EventSource | undefined
+    let last = 0
+    let waiting: RunEvent[] = []
+    const end = () => {
+      source?.close()
+      setFollowing('ended')
+    }
+    const rest = () => {
+      clearTimeout(quiet)
+      if (isEnded) quiet = setTimeout(end, QUIET_MS)
+    }
+    const heard = (message: MessageEvent<string>) => {
+      const event = JSON.parse(message.data) as RunEvent
+      last = Math.max(last, event.seq ?? 0)
+      waiting.push(event)
+      rest()
+      // Those of a run below are told here too, with its id.
+      if (ENDS.includes(event.type) && !(event.data as { run_id?: string }).run_id) end()
+      gathering ??= setTimeout(() => {
+        gathering = undefined
+        const heardNow = waiting
+        waiting = []
+        setEvents((before) => [...before, ...heardNow].slice(-KEPT_MAX))
+        // What was heard before the page was read is in it.
+        if (!isEnded) void client.invalidateQueries({ queryKey: ['runs'] })
+      }, GATHER_MS)
+    }
+    const open = () => {
+      const opened = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events?after=${last}`)
+      source = opened
+      for (const type of TYPES) opened.addEventListener(type, heard)
+      opened.onopen = () => {
+        setFollowing('live')
+        rest()
+      }
+      opened.onerror = () => {
+        setFollowing('broken')
+        // A refusal closes it for good; after a break the browser comes back by itself, with `Last-Event-ID`.
+        if (opened.readyState === EventSource.CLOSED) again = setTimeout(open, OPEN_AGAIN_MS)
+      }
+    }
+    setEvents([])
+    open()
+    return () => {
+      source?.close()
+      for (const timer of [gathering, again, quiet]) clearTimeout(timer)
+    }
+  }, [run, isEnded, client])
+  return { events, following }
+}
