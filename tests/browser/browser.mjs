@@ -10,6 +10,7 @@ import { findChromium } from './find-chromium.mjs'
 
 export const DESKTOP = { width: 1280, height: 800 }
 export const PHONE = { width: 390, height: 844 }
+const ACTION_MS_MAX = 15_000
 
 const ARGS = [
   '--no-sandbox', // the tests also run as root, and open nothing but our own pages
@@ -37,6 +38,7 @@ export async function openPage(browser, viewport = DESKTOP, options = {}) {
       console.error(`content security policy: ${event.violatedDirective} blocked ${event.blockedURI}`)
     })
   })
+  context.setDefaultTimeout(ACTION_MS_MAX)
   const page = await context.newPage()
   const complaints = []
   page.on('pageerror', (error) => complaints.push(`uncaught: ${error.message}`))

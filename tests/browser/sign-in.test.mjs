@@ -1,98 +1,99 @@
-// The one-time sign-in link, end to end: the real server, a real browser.
+// Ways in and out: the one-time link, a password, an invitation, a new password, every session at once.
 import assert from 'node:assert/strict'
-import { assertFits, DESKTOP, openPage, PHONE, picture } from './browser.mjs'
+import { assertAccessible, assertFits, DESKTOP, openPage, PHONE, picture } from './browser.mjs'
+import { asOwner, signedIn } from './console.mjs'
 import { productTest } from './product.mjs'
 
-const who = (page) => page.getByTestId('who')
-const signedOut = (page) => page.getByRole('heading', { name: 'Not signed in' })
+const PASSWORD = 'a long enough one'
+const ours = (complaints) => complaints.filter((text) => !text.startsWith('error: Failed to load resource'))
 
-const STRANGE = {
-  name: `a.${'very_long_'.repeat(8)}name`,
-  version: '1.0.0',
-  title: `A title ${'that goes on and on '.repeat(6)}`,
-  egress_class: 'write',
-  requires_approval: true,
-  description: 'Takes `a.b` and `c`, with <b>bold</b> and one ` alone.',
+async function looksRight(page, name) {
+  for (const [size, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
+    await assertFits(page, viewport)
+    await picture(page, `${name}-${size}`)
+  }
+  await page.setViewportSize(DESKTOP)
+  await assertAccessible(page)
 }
 
-async function signIn(page, server) {
-  await page.goto(server.sign_in_url)
-  await who(page).waitFor()
+productTest('the one-time link signs in once, and its secret leaves the address', async ({ server, browser }) => {
+  const { page, complaints } = await signedIn(browser, server)
   assert.equal(new URL(page.url()).pathname, '/')
   assert.equal(new URL(page.url()).hash, '', 'the token stays in the address')
-}
-
-productTest('the sign-in link says who is signed in, on a desktop and on a phone', async ({ server, browser }) => {
-  const { page, complaints } = await openPage(browser)
-
-  await signIn(page, server)
-
-  assert.match(await who(page).innerText(), /\S+\s+\S+/, 'the name and the tenant')
-  for (const [name, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
-    await assertFits(page, viewport)
-    await picture(page, `signed-in-${name}`)
-  }
   const response = await page.reload()
-  assert.match(response.headers()['content-security-policy'] ?? '', /default-src/)
-  // A reload keeps the session.
-  await who(page).waitFor()
+  assert.match(response.headers()['content-security-policy'] ?? '', /default-src 'none'/)
+  await page.getByTestId('who').waitFor()
   assert.deepEqual(complaints, [])
+
+  const second = await openPage(browser, PHONE)
+  await second.page.goto(server.sign_in_url)
+  await second.page.getByRole('alert').waitFor()
+  await looksRight(second.page, 'link-used-twice')
+  await second.page.goto(`${server.url}/tools`)
+  await second.page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  assert.deepEqual(ours(second.complaints), [])
 })
 
-productTest('the sign-in link works once', async ({ server, browser }) => {
-  await signIn((await openPage(browser)).page, server)
-
-  const { page, complaints } = await openPage(browser, PHONE)
-  const redeemed = page.waitForResponse((response) => response.request().method() === 'POST')
-  await page.goto(server.sign_in_url)
-  const status = (await redeemed).status()
-
-  assert(status >= 400 && status < 500, `the second use was answered ${status}`)
-  const banner = page.getByRole('status')
-  await banner.filter({ hasText: /\S/ }).waitFor()
-  for (const sentence of (await banner.innerText()).split(/(?<=\.) /)) assert.match(sentence, /^\p{Lu}/u)
-  await assertFits(page, PHONE)
-  await picture(page, 'link-used-twice')
-  await page.goto(server.url)
-  await signedOut(page).waitFor()
-  assert.equal(await who(page).count(), 0, 'somebody is signed in')
-  // The browser itself reports a refused request; anything else is ours.
-  const ours = complaints.filter((text) => !text.startsWith('error: Failed to load resource'))
-  assert.deepEqual(ours, [])
-})
-
-productTest('signing out ends the session', async ({ server, browser }) => {
+productTest('who is not signed in is brought back to where they wanted to go', async ({ server, browser }) => {
+  const api = asOwner(server)
+  const { url } = await api('POST', '/api/v1/invitations', { name: 'ada', roles: ['approver'], show: true })
   const { page, complaints } = await openPage(browser)
-  await signIn(page, server)
+  await page.goto(url)
+  await page.getByLabel('New password').fill(PASSWORD)
+  await looksRight(page, 'invitation')
+  await page.getByRole('button', { name: 'Join' }).click()
+  await page.getByTestId('who').filter({ hasText: 'ada' }).waitFor()
 
-  await page.getByRole('button', { name: 'Sign out' }).click()
-  await who(page).waitFor({ state: 'detached' })
-
-  await assertFits(page, DESKTOP)
-  await picture(page, 'signed-out')
-  await page.goto(server.url)
-  await signedOut(page).waitFor()
-  assert.equal(await who(page).count(), 0, 'the session outlived the sign-out')
-  assert.deepEqual(complaints, [])
+  await page.goto(`${server.url}/account`)
+  await page.getByRole('button', { name: 'Sign out', exact: true }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  await page.goto(`${server.url}/calls?status=failed`)
+  await page.getByLabel('Name or e-mail').fill('ada')
+  await page.getByLabel('Password').fill('not the password')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('alert').filter({ hasText: 'not right' }).waitFor()
+  await looksRight(page, 'sign-in-refused')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Calls' }).waitFor()
+  assert.match(page.url(), /\/calls\?status=failed$/)
+  assert.deepEqual(ours(complaints), [])
 })
 
-productTest('what others wrote is shown as text, on lines that fit', async ({ server, browser }) => {
-  const { page, complaints } = await openPage(browser, PHONE)
-  await page.route('**/api/v1/tools?*', (route) => route.fulfill({ json: { items: [STRANGE], next_cursor: 'x' } }))
+productTest('a new password ends the sessions before it', async ({ server, browser }) => {
+  const api = asOwner(server)
+  const { url } = await api('POST', '/api/v1/invitations', { name: 'bob', roles: ['member'], show: true })
+  const { page } = await openPage(browser)
+  await page.goto(url)
+  await page.getByLabel('New password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Join' }).click()
+  await page.getByTestId('who').waitFor()
 
-  await signIn(page, server)
+  const reset = await api('POST', '/api/v1/users/bob/reset', { show: true })
+  const other = await openPage(browser)
+  await other.page.goto(reset.url)
+  await other.page.getByLabel('New password').fill('short')
+  await other.page.getByRole('button', { name: 'Set the password' }).click()
+  await other.page.getByText('10').first().waitFor()
+  await looksRight(other.page, 'reset')
+  await other.page.getByLabel('New password').fill(`${PASSWORD} again`)
+  await other.page.getByRole('button', { name: 'Set the password' }).click()
+  await other.page.getByRole('heading', { name: 'Sign in' }).waitFor()
 
-  const [tool, more] = await page.getByRole('listitem').all()
-  assert.match(await tool.innerText(), /<b>bold<\/b>/)
-  assert.deepEqual(await tool.locator('p code').allInnerTexts(), ['a.b', 'c'])
-  assert.equal(await tool.locator('b').count(), 0)
-  assert.equal(await more.innerText(), 'and more: toolgate tool list')
-  assert.match(await tool.getByText('changes things outside').getAttribute('class'), /warm/)
-  for (const long of [tool.locator('.name'), tool.locator('.row code')]) {
-    const { height } = await long.boundingBox()
-    assert(height < 30, `${height} px is more than one line`)
-  }
-  await assertFits(page, PHONE)
-  await picture(page, 'strange-tool')
-  assert.deepEqual(complaints, [])
+  await page.goto(`${server.url}/tools`)
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+})
+
+productTest('an account shows its sessions, ends them all and sets a password', async ({ server, browser }) => {
+  const { page, complaints } = await signedIn(browser, server)
+  await page.getByTestId('who').click()
+  await page.getByText('This browser').waitFor()
+  await page.getByLabel('New password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Set a password' }).click()
+  await page.getByLabel('Present password').waitFor()
+  await looksRight(page, 'account')
+  await page.getByRole('button', { name: 'Sign out everywhere' }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  await looksRight(page, 'sign-in')
+  assert.deepEqual(ours(complaints), [])
 })

@@ -1,6 +1,6 @@
 // The frame around every page behind the sign-in: who, where, what waits.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, type LinkProps, Navigate, Outlet, useLocation } from '@tanstack/react-router'
+import { Link, type LinkProps, Outlet } from '@tanstack/react-router'
 import {
   Bot,
   CircleCheckBig,
@@ -22,6 +22,7 @@ import { to } from '../paths'
 import { Body } from '../ui/Page'
 import { Problem } from '../ui/Problem'
 import { SkeletonRows } from '../ui/Skeleton'
+import { router } from './routes'
 import css from './Shell.module.css'
 import { StepUp } from './StepUp'
 import { type Me, may, SessionProvider } from './session'
@@ -51,7 +52,12 @@ const PLACES: readonly Place[] = [
 
 export function Shell() {
   const session = useQuery(queries.session())
-  const location = useLocation()
+  const signedOut = session.data !== undefined && !session.data.me
+  useEffect(() => {
+    if (!signedOut) return
+    const { href } = router.state.location
+    void router.navigate({ ...to.signIn(href === '/' ? undefined : href), replace: true })
+  }, [signedOut])
   if (session.isPending) return <SkeletonRows />
   if (session.isError && !session.data) {
     return (
@@ -61,7 +67,7 @@ export function Shell() {
     )
   }
   const me = session.data.me
-  if (!me) return <Navigate {...to.signIn(location.href === '/' ? undefined : location.href)} replace />
+  if (!me) return null
   return (
     <SessionProvider me={me}>
       <Frame me={me} />

@@ -11,7 +11,17 @@ export interface ButtonProps extends Omit<AriaProps, 'children' | 'className' | 
   children?: ReactNode
 }
 
-export function Button({ kind = 'plain', size = 'normal', disabledReason, icon, children, ...rest }: ButtonProps) {
+export function Button({
+  kind = 'plain',
+  size = 'normal',
+  disabledReason: reason,
+  isPending = false,
+  icon,
+  children,
+  ...rest
+}: ButtonProps) {
+  // Not react-aria's way to wait: it announces an element that may be gone.
+  const disabledReason = reason ?? (isPending ? 'One moment…' : undefined)
   const reasonId = useId()
   const classes = [css.button, css[kind], size === 'small' ? css.small : ''].join(' ')
   const isOff = disabledReason !== undefined

@@ -25,7 +25,7 @@ export function Dialog({ title, isOpen, onClose, actions, children }: Props & { 
       <Modal className={css.modal ?? ''}>
         <AriaDialog className={css.dialog ?? ''}>
           <Heading slot="title">{title}</Heading>
-          {children}
+          <div className={css.content}>{children}</div>
           {actions && <div className={css.actions}>{actions}</div>}
         </AriaDialog>
       </Modal>

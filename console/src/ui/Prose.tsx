@@ -1,5 +1,6 @@
-// Words with `code` in them, as nodes: what others wrote never becomes markup.
+// Words with `code` in them, as nodes: what others wrote never becomes markup, and shows what it hides.
 import { Fragment } from 'react'
+import { revealed } from '../lib/hidden'
 
 export function Prose({ text }: { text: string }) {
   // The parts never change places, so their index is who they are.
@@ -7,7 +8,11 @@ export function Prose({ text }: { text: string }) {
   return (
     <>
       {parts.map(({ words, index }) =>
-        index % 2 === 1 ? <code key={index}>{words}</code> : <Fragment key={index}>{words}</Fragment>,
+        index % 2 === 1 ? (
+          <code key={index}>{revealed(words)}</code>
+        ) : (
+          <Fragment key={index}>{revealed(words)}</Fragment>
+        ),
       )}
     </>
   )

@@ -16,12 +16,15 @@ import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { type Column, Table } from '../../ui/Table'
 import css from './agents.module.css'
-import { type AgentTool, agentToolsQuery, assign, profilesQuery, useAgentChange } from './queries'
+import { type AgentTool, agentToolsQuery, assign, assignmentsQuery, profilesQuery, useAgentChange } from './queries'
 
 export function Registry({ agent }: { agent: string }) {
   const me = useMe()
   const navigate = useNavigate()
   const tools = useQuery(agentToolsQuery(agent))
+  const pages = useInfiniteQuery(assignmentsQuery(agent)).data?.pages ?? []
+  // An open toolset has tools that nobody assigned; assigning one puts it under a profile.
+  const assigned = new Set(pages.flatMap(({ items }) => items).map(({ tool }) => tool))
   const [words, setWords] = useState('')
   const [onlyHas, setOnlyHas] = useState(false)
   const [assigning, setAssigning] = useState<string>()
@@ -63,8 +66,8 @@ export function Registry({ agent }: { agent: string }) {
       width: '80px',
       align: 'right',
       phone: true,
-      cell: ({ name, has }) =>
-        has ? null : (
+      cell: ({ name }) =>
+        assigned.has(name) ? null : (
           <Button
             size="small"
             aria-label={`Assign ${name}`}

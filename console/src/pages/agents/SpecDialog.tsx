@@ -1,6 +1,6 @@
 // Makes or changes an agent or a profile: the form comes from the API's description of it, the verdict from the server.
 import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { type FormEvent, useId, useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { specQuery } from '../../api/spec'
 import { SchemaForm } from '../../form/SchemaForm'
@@ -30,6 +30,7 @@ export function SpecDialog<Spec>({
   const [edited, setEdited] = useState<Json | undefined>(value as Json | undefined)
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
+  const form = useId()
   if (schema.isPending || schema.isError) {
     return (
       <Dialog title={title} isOpen onClose={onClose}>
@@ -56,16 +57,22 @@ export function SpecDialog<Spec>({
   }
   const findings = error === undefined ? [] : asApiError(error).findings
   return (
-    <Dialog title={title} isOpen onClose={onClose}>
-      <form className={css.form} onSubmit={(event) => void submit(event)} noValidate>
-        {error !== undefined && <Problem error={error} />}
-        <SchemaForm schema={schema.data} value={shown} onChange={setEdited} findings={findings} id={component} />
-        <div className={css.row}>
-          <Button type="submit" kind="primary" isDisabled={busy}>
+    <Dialog
+      title={title}
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button type="submit" form={form} kind="primary" isDisabled={busy}>
             Save
           </Button>
-          <Button onPress={onClose}>Cancel</Button>
-        </div>
+        </>
+      }
+    >
+      <form id={form} className={css.form} onSubmit={(event) => void submit(event)} noValidate>
+        {error !== undefined && <Problem error={error} />}
+        <SchemaForm schema={schema.data} value={shown} onChange={setEdited} findings={findings} id={component} />
       </form>
     </Dialog>
   )

@@ -17,7 +17,7 @@ const TONES: Record<string, Tone> = { open: 'warn', accepted: 'ok', revoked: 'id
 
 export function Invitations() {
   const invitations = useInfiniteQuery(invitationsQuery())
-  const again = usePeopleChange(inviteAgain, ({ mailed_to }) => mailed_to ? `Sent to ${mailed_to}.` : undefined)
+  const again = usePeopleChange(inviteAgain, ({ mailed_to }) => (mailed_to ? `Sent to ${mailed_to}.` : undefined))
   const revoke = usePeopleChange(revokeInvitation, ({ name }) => `The invitation of ${name} is taken back.`)
   if (invitations.isPending) return <SkeletonRows />
   if (invitations.isError) return <Problem error={invitations.error} retry={() => void invitations.refetch()} />

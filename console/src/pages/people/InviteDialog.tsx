@@ -1,5 +1,5 @@
 // Inviting somebody: a name, perhaps an address, and what they may do.
-import { type FormEvent, useState } from 'react'
+import { type FormEvent, useId, useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
@@ -11,10 +11,11 @@ import { Roles } from './Roles'
 import { SecretLink } from './SecretLink'
 
 export function InviteDialog({ onClose }: { onClose: () => void }) {
+  const form = useId()
   const [name, setName] = useState('')
   const [email, setEmail] = useState('')
   const [roles, setRoles] = useState<Role[]>(['member'])
-  const sent = usePeopleChange(invite, ({ mailed_to }) => mailed_to ? `Invited by mail: ${mailed_to}.` : undefined)
+  const sent = usePeopleChange(invite, ({ mailed_to }) => (mailed_to ? `Invited by mail: ${mailed_to}.` : undefined))
   const error = sent.isError ? asApiError(sent.error) : undefined
   const at = (pointer: string) => (error?.problem?.pointer === pointer ? error.message : undefined)
   const submit = (event: FormEvent) => {
@@ -37,8 +38,20 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
     )
   }
   return (
-    <Dialog title="Invite somebody" isOpen onClose={onClose}>
-      <form className={css.form} onSubmit={submit}>
+    <Dialog
+      title="Invite somebody"
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button type="submit" form={form} kind="primary" isDisabled={sent.isPending || name.trim() === ''}>
+            Invite
+          </Button>
+        </>
+      }
+    >
+      <form id={form} className={css.form} onSubmit={submit}>
         {error && !at('/name') && !at('/email') && <Problem error={error} />}
         <TextField label="Name" value={name} onChange={setName} error={at('/name')} autoFocus />
         <TextField
@@ -50,12 +63,6 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
           hint="Where the server can send mail, the link goes there; otherwise it is shown to you once."
         />
         <Roles value={roles} onChange={setRoles} />
-        <div className={css.row}>
-          <Button type="submit" kind="primary" isDisabled={sent.isPending || name.trim() === ''}>
-            Invite
-          </Button>
-          <Button onPress={onClose}>Cancel</Button>
-        </div>
       </form>
     </Dialog>
   )

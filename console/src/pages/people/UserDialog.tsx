@@ -13,7 +13,7 @@ export function UserDialog({ user, onClose }: { user: User; onClose: () => void 
   const { id, name, disabled } = user
   const [roles, setRoles] = useState(user.roles)
   const link = usePeopleChange(makeSignInLink, () => undefined)
-  const reset = usePeopleChange(resetPassword, ({ mailed_to }) => mailed_to ? `Sent to ${mailed_to}.` : undefined)
+  const reset = usePeopleChange(resetPassword, ({ mailed_to }) => (mailed_to ? `Sent to ${mailed_to}.` : undefined))
   const ended = usePeopleChange(endSessionsOf, () => `${name} is signed out everywhere.`)
   const edited = usePeopleChange(editUser, () => `${name} is changed.`)
   const failed = [link, reset, ended, edited].find(({ isError }) => isError)

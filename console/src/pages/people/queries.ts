@@ -29,7 +29,8 @@ export const invitationsQuery = () =>
 const user = (name: string) => ({ params: { path: { user: name } } })
 
 export const makeSignInLink = (id: string) => taken(api.POST('/api/v1/users/{user}/sign-in-link', user(id)))
-export const resetPassword = (id: string) => taken(api.POST('/api/v1/users/{user}/reset', { ...user(id), body: { show: false } }))
+export const resetPassword = (id: string) =>
+  taken(api.POST('/api/v1/users/{user}/reset', { ...user(id), body: { show: false } }))
 export const endSessionsOf = (id: string) => taken(api.DELETE('/api/v1/users/{user}/sessions', user(id)))
 export const editUser = ({ id, ...body }: { id: string } & Schemas['UserEditRequest']) =>
   taken(api.PATCH('/api/v1/users/{user}', { ...user(id), body }))
@@ -37,7 +38,12 @@ export const editUser = ({ id, ...body }: { id: string } & Schemas['UserEditRequ
 export const invite = (body: { name: string; email?: string; roles: Role[] }) =>
   taken(api.POST('/api/v1/invitations', { body }))
 export const inviteAgain = (id: string) =>
-  taken(api.POST('/api/v1/invitations/{invitation}/resend', { params: { path: { invitation: id } }, body: { show: false } }))
+  taken(
+    api.POST('/api/v1/invitations/{invitation}/resend', {
+      params: { path: { invitation: id } },
+      body: { show: false },
+    }),
+  )
 export const revokeInvitation = (id: string) =>
   taken(api.DELETE('/api/v1/invitations/{invitation}', { params: { path: { invitation: id } } }))
 

@@ -72,7 +72,7 @@ function Ways({ next, after }: { next: string; after: () => void }) {
       {password && <PasswordForm after={after} primary={!oidc} />}
       <div className={css.quiet}>
         On the machine of the server, this makes a link that signs you in once:
-        <pre>toolgate user link NAME</pre>
+        <pre>toolgate user sign-in-link NAME</pre>
       </div>
     </>
   )
