@@ -1,20 +1,22 @@
 // Approve another input: by form or as text, with the difference in sight before it is sent.
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
-import { asApiError } from '../../api/errors'
+import { useMemo, useState } from 'react'
+import { asApiError, type Finding } from '../../api/errors'
 import type { Json, JsonSchema } from '../../form/json'
 import { SchemaForm } from '../../form/SchemaForm'
+import { prune } from '../../form/schema'
 import { Button } from '../../ui/Button'
 import { Drawer } from '../../ui/Dialog'
 import { TextField } from '../../ui/Field'
 import { Problem } from '../../ui/Problem'
-import { canonical, layout, lineText } from './canonical'
+import { SkeletonRows } from '../../ui/Skeleton'
+import { canonical } from './canonical'
 import type { Card } from './card'
 import { Difference } from './Difference'
 import css from './dialogs.module.css'
 import { toolQuery } from './queries'
 
-type Way = 'form' | 'text'
+const NO_FINDINGS: readonly Finding[] = []
 
 export function EditDialog({
   card,
@@ -30,33 +32,15 @@ export function EditDialog({
   onApprove: (input: Json, reason: string | undefined) => void
 }) {
   const tool = useQuery(toolQuery(card.tool))
-  const schema = schemaOf(tool.data)
-  const [way, setWay] = useState<Way>('form')
   const [value, setValue] = useState<Json>(card.input as Json)
-  const [text, setText] = useState(() => pretty(card.input))
   const [reason, setReason] = useState('')
-  const asText = way === 'text' || schema === undefined
-  const read = asText ? parsed(text) : { value }
-  const problem = failure ? asApiError(failure) : undefined
-  const findings = (problem?.findings ?? []).map(({ pointer, message }) => ({
-    pointer: pointer.replace(/^\/input/, ''),
-    message,
-  }))
-  const changed = read.value !== undefined && canonical(read.value) !== canonical(card.input)
-  const off = sending
-    ? 'It is being sent'
-    : read.value === undefined
-      ? 'The text is not JSON'
-      : changed
-        ? undefined
-        : 'Nothing is changed: approve it as it is'
-
-  const turn = (next: Way) => {
-    if (next === 'text') setText(pretty(value))
-    else if (read.value !== undefined) setValue(read.value)
-    setWay(next)
-  }
-
+  const [blocked, setBlocked] = useState<string>()
+  const problem = useMemo(() => (failure ? asApiError(failure) : undefined), [failure])
+  const findings = useMemo(() => problem?.findings.map(inInput) ?? NO_FINDINGS, [problem])
+  const schema = schemaOf(tool.data)
+  const input = useMemo(() => prune(value, schema), [value, schema])
+  const isChanged = canonical(input) !== canonical(card.input)
+  const off = sending ? 'It is being sent' : (blocked ?? (isChanged ? undefined : 'Nothing is changed'))
   return (
     <Drawer title={`Edit the arguments of ${card.tool}`} isOpen onClose={onClose}>
       <div className={css.drawer}>
@@ -65,47 +49,28 @@ export function EditDialog({
           <p>What you send is checked like a new call and runs instead. The proposal is kept beside it.</p>
         </div>
         <div className={css.body}>
-          {schema !== undefined && (
-            <div className={css.ways} role="group" aria-label="How to edit">
-              <Button
-                size="small"
-                kind={asText ? 'quiet' : 'plain'}
-                aria-pressed={!asText}
-                onPress={() => turn('form')}
-              >
-                Form
-              </Button>
-              <Button size="small" kind={asText ? 'plain' : 'quiet'} aria-pressed={asText} onPress={() => turn('text')}>
-                JSON
-              </Button>
-            </div>
-          )}
-          {asText ? (
-            <TextField
-              label="Arguments, as JSON"
-              mono
-              lines={12}
-              value={text}
-              onChange={setText}
-              error={read.error ?? (findings.length > 0 ? findings.map(said).join(' ') : undefined)}
-            />
+          {tool.isPending ? (
+            <SkeletonRows rows={4} />
           ) : (
-            <SchemaForm schema={schema} value={value} onChange={setValue} findings={findings} id="edit" />
+            <SchemaForm
+              schema={schema}
+              value={value}
+              onChange={setValue}
+              findings={findings}
+              onBlocked={setBlocked}
+              id="edit"
+            />
           )}
           {problem && <Problem error={problem} />}
           <section aria-live="polite">
             <h3 className={css.heading}>What changes</h3>
-            {read.value === undefined ? null : <Difference before={card.input} after={read.value} />}
+            <Difference before={card.input} after={input} />
           </section>
           <TextField label="Why (optional)" value={reason} onChange={setReason} />
         </div>
         <div className={css.bottom}>
           <Button onPress={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            disabledReason={off}
-            onPress={() => read.value !== undefined && onApprove(read.value, reason.trim() || undefined)}
-          >
+          <Button kind="primary" disabledReason={off} onPress={() => onApprove(input, reason.trim() || undefined)}>
             Approve what I wrote
           </Button>
         </div>
@@ -114,28 +79,14 @@ export function EditDialog({
   )
 }
 
-function said({ pointer, message }: { pointer: string; message: string }): string {
-  return pointer === '' ? message : `${pointer}: ${message}`
+/** The server speaks of the body that was sent; the form, of what is in its `input`. */
+function inInput({ pointer, message }: Finding): Finding {
+  return { pointer: pointer.replace(/^\/input(?=\/|$)/, ''), message }
 }
 
-function pretty(value: unknown): string {
-  // `JSON.stringify` would do, but members then stand in another order than on the card.
-  const lines = layout(canonical(value))
-  return lines.some(({ parts }) => parts.some(({ kind }) => kind === 'break'))
-    ? JSON.stringify(value, null, 2)
-    : lines.map(lineText).join('\n')
-}
-
-function parsed(text: string): { value?: Json; error?: string } {
-  try {
-    return { value: JSON.parse(text) as Json }
-  } catch (error) {
-    return { error: error instanceof Error ? `It is not JSON: ${error.message}` : 'It is not JSON' }
-  }
-}
-
-function schemaOf(tool: unknown): JsonSchema | undefined {
-  if (typeof tool !== 'object' || tool === null || !('input_schema' in tool)) return
+/** Of a tool that is gone nothing is known: anything goes, and the server judges. */
+function schemaOf(tool: unknown): JsonSchema {
+  if (typeof tool !== 'object' || tool === null || !('input_schema' in tool)) return true
   const { input_schema: schema } = tool
-  return typeof schema === 'object' && schema !== null ? (schema as JsonSchema) : undefined
+  return typeof schema === 'object' && schema !== null ? (schema as JsonSchema) : true
 }

@@ -1,0 +1,111 @@
+// The first page: what needs somebody, what happened, what it cost, what is stopped; and the first steps.
+import assert from 'node:assert/strict'
+import { assertAccessible, assertFits, DESKTOP, PHONE, picture } from './browser.mjs'
+import { asOwner, call, signedIn, signedInAs } from './console.mjs'
+import { productTest } from './product.mjs'
+
+const part = (page, name) => page.getByRole('region', { name, exact: true })
+
+async function both(page, name) {
+  await assertAccessible(page)
+  await assertFits(page, DESKTOP)
+  await picture(page, `${name}-light`)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await assertAccessible(page)
+  await picture(page, `${name}-dark`)
+  await page.emulateMedia({ colorScheme: 'light' })
+  await assertFits(page, PHONE)
+  await assertAccessible(page)
+  await picture(page, `${name}-phone`)
+  await page.setViewportSize(DESKTOP)
+}
+
+productTest('a new install says what to do first, and ticks it off', async ({ server, browser }) => {
+  const owner = asOwner(server)
+  const { page, complaints } = await signedIn(browser, server)
+  const steps = part(page, 'First steps')
+  await steps.getByText('0 of 3 done').waitFor()
+  await part(page, 'What needs you').getByText('Nothing waits for you.').waitFor()
+  await part(page, 'Recent failures').getByText('No call has failed.').waitFor()
+  await both(page, 'home-new')
+
+  await owner('POST', '/api/v1/calls', { tool: 'calculator', input: { expression: '6*7' } })
+  await steps.getByText('1 of 3 done').waitFor()
+  await owner('POST', '/api/v1/agents', { name: 'scribe' })
+  await owner('PUT', '/api/v1/agents/scribe/tools/write_file', {})
+  const { secret } = await owner('POST', '/api/v1/keys', { name: 'scribe', agent: 'scribe' })
+  await call(server, secret, 'POST', '/api/v1/calls', { tool: 'write_file', input: { path: 'a.txt', text: 'hi' }, wait: 0 })
+  await part(page, 'What needs you').getByRole('link', { name: /write_file/ }).waitFor()
+  await steps.waitFor({ state: 'detached' })
+  await part(page, 'What needs you').getByRole('link', { name: /write_file/ }).click()
+  await page.getByRole('heading', { name: 'write_file@1.0.0' }).waitFor()
+  assert.deepEqual(complaints, [])
+})
+
+productTest('it shows what needs somebody, and settles and answers in place', async ({ server, browser }) => {
+  const owner = asOwner(server)
+  const evil = '<img src=x onerror=alert(1)>'
+  await owner('POST', '/api/v1/agents', { name: 'scribe' })
+  await owner('PUT', '/api/v1/agents/scribe/tools/write_file', {})
+  const { secret } = await owner('POST', '/api/v1/keys', { name: 'scribe', agent: 'scribe' })
+  const as = (method, path, body) => call(server, secret, method, path, body)
+  await as('POST', '/api/v1/calls', { tool: 'write_file', input: { path: 'a.txt', text: 'hi' }, wait: 0 })
+  for (let count = 0; count < 4; count += 1) await as('POST', '/api/v1/calls', { tool: 'calculator', input: { expression: `${count}+1` } })
+  await as('POST', '/api/v1/calls', { tool: 'calculator', input: { expression: '1/0' } })
+  const lost = await as('POST', '/api/v1/calls', { tool: 'append_note', input: { text: 'lost' }, mode: 'record', timeout_ms: 200 })
+  const run = await owner('POST', '/api/v1/runs', { title: 'Ticket 42' })
+  const question = await owner('POST', `/api/v1/runs/${run.id}/inputs`, {
+    title: `Which lamp? ${evil}`,
+    schema: { type: 'object', required: ['lamp'], additionalProperties: false, properties: { lamp: { type: 'string', enum: ['hall', 'desk'] } } },
+  })
+  const { page, complaints } = await signedIn(browser, server)
+  const needs = part(page, 'What needs you')
+  await needs.getByText('decide').waitFor()
+  await needs.getByText(evil).waitFor()
+  await part(page, 'Recent failures').getByRole('link', { name: /calculator/ }).waitFor()
+  await page.getByRole('img', { name: /calls in the last 24 hours, 1 of them failed/ }).waitFor()
+  await part(page, 'Cost').getByRole('link', { name: 'calculator' }).waitFor()
+  await part(page, 'Cost').getByRole('link', { name: 'scribe' }).waitFor()
+  await needs.getByText('outcome unknown').waitFor()
+  await owner('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'echo', on: true, reason: `it echoes ${evil}` })
+  await owner('POST', '/api/v1/agents', { name: 'old' })
+  await owner('PUT', '/api/v1/agents/old/state', { state: 'frozen' })
+  await page.reload()
+  const stopped = part(page, 'What is stopped')
+  await stopped.getByText(`it echoes ${evil}`).waitFor()
+  await stopped.getByText('is frozen').waitFor()
+  await needs.getByText('outcome unknown').waitFor()
+  await page.getByRole('img', { name: /calls in the last 24 hours/ }).waitFor()
+  await both(page, 'home')
+
+  await needs.getByRole('button', { name: 'Settle…' }).click()
+  await needs.getByRole('textbox', { name: 'How do you know?' }).fill('the line is in the notebook')
+  await assertAccessible(page)
+  await picture(page, 'home-settle')
+  await needs.getByRole('button', { name: 'It happened' }).click()
+  await needs.getByText('outcome unknown').waitFor({ state: 'detached' })
+  assert.equal((await owner('GET', `/api/v1/calls/${lost.id}`)).status, 'completed')
+
+  await needs.getByRole('button', { name: 'Answer…' }).click()
+  await needs.getByRole('group', { name: 'Input' }).waitFor()
+  await assertAccessible(page)
+  await picture(page, 'home-answer')
+  await needs.getByRole('button', { name: 'Send the answer' }).click()
+  await needs.getByRole('alert').first().waitFor()
+  await needs.getByRole('button', { name: /lamp/i }).or(needs.getByRole('radio', { name: 'desk' })).first().click()
+  await page.getByRole('option', { name: 'desk' }).or(page.getByRole('radio', { name: 'desk' })).first().click({ force: true })
+  await needs.getByRole('button', { name: 'Send the answer' }).click()
+  await needs.getByText(evil).waitFor({ state: 'detached' })
+  assert.deepEqual((await owner('GET', `/api/v1/inputs/${question.id}`)).answer, { lamp: 'desk' })
+  assert.deepEqual(complaints.filter((text) => !text.startsWith('error: Failed to load resource')), [])
+})
+
+productTest('whoever may little sees their own, and no more is asked of the server', async ({ server, browser }) => {
+  await asOwner(server)('POST', '/api/v1/users', { name: 'vera', roles: ['viewer'] })
+  const { page, complaints } = await signedInAs(browser, server, 'vera')
+  await part(page, 'What needs you').getByText('Nothing waits for you.').waitFor()
+  assert.equal(await part(page, 'First steps').count(), 0)
+  await assertAccessible(page)
+  await picture(page, 'home-viewer')
+  assert.deepEqual(complaints, [])
+})
