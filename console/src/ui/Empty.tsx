@@ -1,5 +1,6 @@
 // Nothing here yet: why, and what to do next.
 import type { ReactNode } from 'react'
+import { CopyLine } from './CopyLine'
 import css from './Empty.module.css'
 
 export function Empty({
@@ -19,7 +20,11 @@ export function Empty({
       {icon}
       <h2>{title}</h2>
       {children && <div className={css.words}>{children}</div>}
-      {command && <pre className={css.command}>{command}</pre>}
+      {command && (
+        <div className={css.command}>
+          <CopyLine text={command} what="command" />
+        </div>
+      )}
     </div>
   )
 }

@@ -88,7 +88,7 @@ function Rendering({
         <CopyButton text={rendering.data} what={`the ${form.label} form`} />
       </header>
       {losses.map(({ pointer, message, fix, severity }) => (
-        <div key={pointer + message} className={css.loss}>
+        <div key={pointer + message} className={css.loss} data-severity={severity}>
           {severity === 'note' ? <Info aria-hidden="true" /> : <TriangleAlert aria-hidden="true" />}
           <p>
             <Prose text={sentence(message)} />{' '}

@@ -1,11 +1,12 @@
 // One tool: use it, look back on it, and everything that is known of it.
-import { useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 import { sentence } from '../../api/errors'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
+import { CopyId } from '../../ui/CopyId'
 import { ClassBadge, RiskBadge } from '../../ui/domain'
 import { Select } from '../../ui/Field'
 import { Body, Page } from '../../ui/Page'
@@ -14,6 +15,7 @@ import { SkeletonRows } from '../../ui/Skeleton'
 import { type TabSpec, Tabs } from '../../ui/Tabs'
 import { ToolIcon } from '../../ui/ToolIcon'
 import { MarkBadge } from '../tools/Marks'
+import { toolQueries as libraryQueries } from '../tools/queries'
 import { asks, keys, stops } from '../tools/standing'
 import { Administer } from './Administer'
 import { DetailsTab } from './DetailsTab'
@@ -36,9 +38,7 @@ export function ToolPage() {
       <Page title={name} mono>
         <Body narrow>
           <Problem error={found.error} retry={() => void found.refetch()} />
-          <p className={css.back}>
-            <Link {...to.tools()}>All tools</Link>
-          </p>
+          <Alike name={name} />
         </Body>
       </Page>
     )
@@ -53,6 +53,29 @@ export function ToolPage() {
   }
   return <Shown tool={found.data} version={version} all={all} />
 }
+
+/** What may have been meant by a name that is none. */
+function Alike({ name }: { name: string }) {
+  const found = useInfiniteQuery(libraryQueries.list({ q: name }))
+  const items = found.data?.pages[0]?.items.slice(0, ALIKE_MAX) ?? []
+  return (
+    <div className={css.alike}>
+      {items.length > 0 && <h2>Perhaps one of these</h2>}
+      <ul>
+        {items.map((tool) => (
+          <li key={tool.id}>
+            <Link {...to.tool(tool.name)}>{tool.name}</Link> <span className={css.quiet}>{revealed(tool.title)}</span>
+          </li>
+        ))}
+        <li>
+          <Link {...to.tools()}>All tools</Link>
+        </li>
+      </ul>
+    </div>
+  )
+}
+
+const ALIKE_MAX = 3
 
 function Shown({ tool, version, all }: { tool: Tool; version: string | undefined; all: boolean }) {
   const search = useSearch({ from: '/shell/tools/$name' })
@@ -132,10 +155,7 @@ function Shown({ tool, version, all }: { tool: Tool; version: string | undefined
     >
       <div className={css.identity}>
         <ToolIcon icon={tool.icon} category={tool.category} />
-        <code>
-          {tool.name}
-          <span className={css.quiet}>@{tool.version}</span>
-        </code>
+        <CopyId id={`${tool.name}@${tool.version}`} what="name and version" />
         <span className={css.quiet}>{revealed(tool.category)}</span>
       </div>
       <Notice tool={tool} />

@@ -114,6 +114,15 @@ export const toolQueries = {
     }),
 }
 
+/** What this tenant wants of approvals. */
+export const settingsQuery = () =>
+  queryOptions({
+    queryKey: ['settings'],
+    queryFn: ({ signal }) => taken(api.GET('/api/v1/settings', { signal })),
+    staleTime: 60_000,
+    retry: false,
+  })
+
 export interface Asked {
   tool: string
   input: Record<string, never>

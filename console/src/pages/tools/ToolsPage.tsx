@@ -13,6 +13,7 @@ import { Empty } from '../../ui/Empty'
 import { SearchField } from '../../ui/Field'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
+import { Prose } from '../../ui/Prose'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { type Column, Table } from '../../ui/Table'
 import { ToolIcon } from '../../ui/ToolIcon'
@@ -50,7 +51,9 @@ function Name({ tool }: { tool: ToolRow }) {
           <b>{revealed(tool.title)}</b>
           {tool.title !== tool.name && <code>{tool.name}</code>}
         </span>
-        <span className={css.description}>{revealed(tool.description)}</span>
+        <span className={css.description}>
+          <Prose text={tool.description} />
+        </span>
       </span>
     </span>
   )

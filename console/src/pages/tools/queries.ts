@@ -55,6 +55,8 @@ export function asked({ q, category, risk, class: egressClass, origin, state, ki
     state: (state === OFF_TOO ? undefined : state) as Schemas['ToolState'] | undefined,
     all: state === OFF_TOO ? true : undefined,
     deprecated: deprecated && !state ? true : undefined,
+    // What is stopped is listed and says so: people look for it.
+    stopped: true,
   }
   return Object.fromEntries(
     Object.entries(words).filter(([, value]) => value !== undefined && value !== ''),

@@ -17,7 +17,7 @@ use toolgate_registry::patch::Patch;
 use toolgate_registry::render::{Form, Rendered};
 use toolgate_registry::search::Kind;
 use toolgate_registry::snapshot::{ResolvedTool, Switch, TenantRegistry, Version};
-use toolgate_registry::toolset::View;
+use toolgate_registry::toolset::{Outside, Standing, View};
 use toolgate_store::catalog::Lifecycle;
 use toolgate_store::cursor::ListOf;
 use utoipa::{IntoParams, ToSchema};
@@ -51,6 +51,8 @@ pub struct ListQuery {
     tag: Option<String>,
     /// What this agent has, instead of what the caller has.
     agent: Option<String>,
+    /// Also what a kill switch, or a frozen agent, stops for now.
+    stopped: bool,
     /// Also what is disabled or not enabled here; for those who may change that.
     all: bool,
     /// `meta` for seed 001's nine fields, or a rendering: `openai`, `anthropic`, `gemini`, `mcp`, `xml`, `base-tool`, `framework`.
@@ -161,7 +163,11 @@ fn visible(
     }
     let hidden_too = query.all || query.state == Some(ToolState::Blocked);
     if !hidden_too {
-        return Ok(view.tools().map(|(tool, _)| tool).collect());
+        let listed = |standing: &Standing| match standing {
+            Ok(_) => true,
+            Err(outside) => query.stopped && matches!(outside, Outside::Stopped(_)),
+        };
+        return Ok(view.explain().filter(|(_, standing)| listed(standing)).map(|(tool, _)| tool).collect());
     }
     caller.require(&Permission::TOOLS_OVERRIDE)?;
     let current = registry.tools().filter(|tool| tool.switch != Switch::OtherTenants || caller.is_operator());

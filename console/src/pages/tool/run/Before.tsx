@@ -4,23 +4,22 @@ import { ArrowUpRight, CircleCheck, CircleHelp, KeyRound, OctagonX, TriangleAler
 import type { ReactNode } from 'react'
 import type { Schemas } from '../../../api/client'
 import { sentence } from '../../../api/errors'
-import { may, useMe } from '../../../app/session'
 import { CopyLine } from '../../../ui/CopyLine'
 import { Problem } from '../../../ui/Problem'
 import { Prose } from '../../../ui/Prose'
 import type { Tool } from '../definition'
 import { toolQueries } from '../queries'
+import { useWhyNotConfirm } from './confirming'
 import css from './Run.module.css'
 
 export function Before({ tool, reference }: { tool: Tool; reference: string }) {
-  const me = useMe()
+  const whyNot = useWhyNotConfirm()
   const preflight = useQuery(toolQueries.preflight(reference))
   if (preflight.isError) return <Problem error={preflight.error} retry={() => void preflight.refetch()} />
   if (!preflight.data) return <div className={css.waitingFacts} role="status" aria-label="Asking what would happen" />
   const { reasons, asks, secrets } = preflight.data
   const refusals = reasons.filter((reason) => !asks.includes(reason) && !ofSecret(reason, secrets))
   const wanting = secrets.filter(({ required, scope, given }) => required && !(scope && given))
-  const confirms = may(me, 'calls.confirm') || may(me, 'approvals.decide')
   return (
     <section className={css.before} aria-label="What will happen">
       <h2>What will happen</h2>
@@ -39,12 +38,7 @@ export function Before({ tool, reference }: { tool: Tool; reference: string }) {
                 <Prose text={reason} />
               </span>
             ))}
-            .{' '}
-            <span className={css.quiet}>
-              {confirms
-                ? 'You see exactly what would run, and confirm it.'
-                : 'Somebody with the role approver decides; you see here when they have.'}
-            </span>
+            . <span className={css.quiet}>{whyNot ?? 'You see exactly what would run, and confirm it.'}</span>
           </Fact>
         )}
         {secrets.map((secret) => (

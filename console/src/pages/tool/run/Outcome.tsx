@@ -146,7 +146,9 @@ function Failure({ call }: { call: Details }) {
   return (
     <div className={css.failure} role="alert">
       <p>
-        <b>{revealed(sentence(error.message))}</b>
+        <b>
+          <Prose text={sentence(error.message)} />
+        </b>
       </p>
       <p className={css.quiet}>{remedyOf(error)}</p>
       <p className={css.code}>

@@ -14,6 +14,7 @@ import { SkeletonRows } from '../../../ui/Skeleton'
 import type { Tool } from '../definition'
 import { act, reference, toolQueries } from '../queries'
 import { Before } from './Before'
+import { useWhyNotConfirm } from './confirming'
 import { useLiveCall } from './live'
 import { Outcome } from './Outcome'
 import css from './Run.module.css'
@@ -31,10 +32,13 @@ export interface RunPlace {
 }
 
 export function RunTab({ tool, place, show }: { tool: Tool; place: RunPlace; show: (call: string) => void }) {
-  const earlier = useQuery(toolQueries.call(place.again ?? ''))
-  if (place.again && earlier.isPending) return <SkeletonRows rows={4} />
+  // Whoever comes back to a call, by the address or after a reload, finds the form as it was sent.
+  const [cameTo] = useState(place.call)
+  const source = place.again ?? (place.example ? undefined : cameTo)
+  const earlier = useQuery(toolQueries.call(source ?? ''))
+  if (source && !earlier.isError && earlier.data?.id !== source) return <SkeletonRows rows={4} />
   const example = place.example ? tool.examples[Number(place.example) - 1] : undefined
-  const begins = place.again && earlier.data ? (earlier.data.input as Json) : (example?.input ?? undefined)
+  const begins = source && earlier.data ? (earlier.data.input as Json) : example?.input
   // Another version, example or call begins another form.
   const key = [tool.name, tool.version, place.again, place.example].join(' ')
   return (
@@ -43,6 +47,8 @@ export function RunTab({ tool, place, show }: { tool: Tool; place: RunPlace; sho
     </Bench>
   )
 }
+
+const NO_FINDINGS: readonly Finding[] = []
 
 function Bench({
   tool,
@@ -60,9 +66,12 @@ function Bench({
   const me = useMe()
   const client = useQueryClient()
   const [value, setValue] = useState<Json>(() => begins ?? initialValue(tool.inputSchema))
-  const [advice, setAdvice] = useState<readonly Finding[]>([])
+  const [advice, setAdvice] = useState(NO_FINDINGS)
+  const [blocked, setBlocked] = useState<string>()
   const requestId = useRef(crypto.randomUUID())
   const name = reference(tool.name, place.version)
+  const whyNot = useWhyNotConfirm()
+  const side = useRef<HTMLDivElement>(null)
   const live = useLiveCall(place.call ?? '')
   const submit = useMutation({
     mutationFn: (mode: Schemas['Mode']) =>
@@ -71,23 +80,24 @@ function Bench({
       // Answered: the next press is another call. Unanswered, the same press again is the same call.
       requestId.current = crypto.randomUUID()
       show(id)
+      // On a narrow screen it stands below the form.
+      requestAnimationFrame(() => side.current?.scrollIntoView({ block: 'nearest' }))
       void client.invalidateQueries({ queryKey: ['calls'] })
     },
   })
-  const refused = submit.error
-    ? findingsOfProblem(submit.error)
-    : live.call && sameInput(live.call.input, prune(value))
-      ? findingsOfError(live.call.error)
-      : []
-  const findings = advice.length > 0 ? advice : refused
-  const off = offReason(tool, may(me, 'calls.create'))
-  const hasFields = useMemo(() => takesInput(tool.inputSchema), [tool.inputSchema])
+  const refusal = live.call?.error
+  // The same list as long as it says the same: the form leads to what is new in it.
+  const refused = useMemo(
+    () => (submit.error ? findingsOfProblem(submit.error) : findingsOfError(refusal)),
+    [submit.error, refusal],
+  )
+  const findings = advice.length > 0 ? advice : submit.isPending ? NO_FINDINGS : refused
+  const off = offReason(tool, may(me, 'calls.create')) ?? blocked
 
   const run = (mode: Schemas['Mode']) => {
     const found = validate(tool.inputSchema, prune(value))
     setAdvice(found)
     if (found.length === 0) submit.mutate(mode)
-    else focusFirst()
   }
 
   return (
@@ -105,31 +115,29 @@ function Bench({
           <Prose text={tool.description} />
         </p>
         {children}
-        {hasFields ? (
-          <SchemaForm
-            schema={tool.inputSchema}
-            value={value}
-            onChange={(next) => {
-              setValue(next)
-              setAdvice([])
-            }}
-            findings={findings}
-            disabled={submit.isPending}
-            id="input"
-          />
-        ) : (
-          <p className={css.quiet}>It takes no input.</p>
-        )}
+        <SchemaForm
+          schema={tool.inputSchema}
+          value={value}
+          onChange={(next) => {
+            setValue(next)
+            setAdvice(NO_FINDINGS)
+          }}
+          findings={findings}
+          disabled={submit.isPending}
+          id="input"
+          onBlocked={setBlocked}
+          nothing="It takes no input."
+        />
         {submit.error && <Problem error={submit.error} retry={() => run('execute')} />}
         <div className={css.actions}>
           <Button
-            kind="primary"
+            kind={live.isOpen ? 'plain' : 'primary'}
             type="submit"
             icon={<Play aria-hidden="true" />}
             isPending={submit.isPending}
             disabledReason={off}
           >
-            {tool.asks ? 'Run, then confirm' : 'Run'}
+            {!tool.asks ? 'Run' : whyNot === undefined ? 'Run, then confirm' : 'Ask to run'}
           </Button>
           <Button
             icon={<TestTube aria-hidden="true" />}
@@ -140,14 +148,9 @@ function Bench({
             Dry run
           </Button>
           {off !== undefined && <span className={css.quiet}>{off}</span>}
-          {findings.length > 0 && (
-            <span role="alert" className={css.found}>
-              {findings.length === 1 ? 'One field needs another look.' : `${findings.length} fields need another look.`}
-            </span>
-          )}
         </div>
       </form>
-      <div className={css.side}>
+      <div ref={side} className={css.side}>
         {place.call ? (
           <Outcome tool={tool} live={live} runAgain={off === undefined ? () => run('execute') : undefined} />
         ) : (
@@ -164,32 +167,4 @@ function offReason(tool: Tool, mayCall: boolean): string | undefined {
   if (!tool.enabled) return 'It is switched off in this tenant.'
   if (tool.stopped) return tool.stopped
   return undefined
-}
-
-function takesInput(schema: Tool['inputSchema']): boolean {
-  if (typeof schema === 'boolean') return schema
-  const { properties, additionalProperties } = schema
-  const named = typeof properties === 'object' && properties !== null ? Object.keys(properties).length : 0
-  return named > 0 || additionalProperties !== false
-}
-
-/** Whether a call was made with what the form holds now, so that its refusal still speaks of the form. */
-function sameInput(sent: unknown, held: Json): boolean {
-  return canonical(sent) === canonical(held) || isWithin(held, sent)
-}
-
-// The server fills in defaults: what is in the form must be in what it took, not the other way round.
-function isWithin(held: Json, sent: unknown): boolean {
-  if (typeof held !== 'object' || held === null || Array.isArray(held)) return canonical(held) === canonical(sent)
-  if (typeof sent !== 'object' || sent === null) return false
-  return Object.entries(held).every(([name, value]) => isWithin(value, (sent as Record<string, unknown>)[name]))
-}
-
-function canonical(value: unknown): string {
-  return JSON.stringify(value) ?? ''
-}
-
-function focusFirst() {
-  // After the findings are shown.
-  requestAnimationFrame(() => document.querySelector<HTMLElement>('form [aria-invalid="true"]')?.focus())
 }

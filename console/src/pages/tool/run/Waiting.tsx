@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Check, EyeOff } from 'lucide-react'
 import type { Schemas } from '../../../api/client'
-import { type Me, may, useMe } from '../../../app/session'
+import { may, useMe } from '../../../app/session'
 import { to } from '../../../paths'
 import { Button } from '../../../ui/Button'
 import { CopyId } from '../../../ui/CopyId'
@@ -14,12 +14,14 @@ import { Problem } from '../../../ui/Problem'
 import { Prose } from '../../../ui/Prose'
 import { Time } from '../../../ui/Time'
 import { act, toolQueries } from '../queries'
+import { useWhyNotConfirm } from './confirming'
 import css from './Run.module.css'
 
 const WHOLE = 100
 
 export function Waiting({ call, refetch }: { call: Schemas['CallDetails']; refetch: () => unknown }) {
   const me = useMe()
+  const general = useWhyNotConfirm()
   const client = useQueryClient()
   const card = useQuery(toolQueries.card(call.id))
   const confirm = useMutation({
@@ -35,7 +37,8 @@ export function Waiting({ call, refetch }: { call: Schemas['CallDetails']; refet
   if (card.data?.call_id !== call.id)
     return <div className={css.waitingFacts} role="status" aria-label="Fetching the approval" />
   const shown = card.data
-  const reason = mayNot(me, shown)
+  const isOwn = shown.principal === me.principal && !shown.agent_id
+  const reason = isOwn || may(me, 'approvals.decide') ? general : 'Only whoever asked confirms their own call.'
   return (
     <div className={css.card}>
       <p>
@@ -46,7 +49,7 @@ export function Waiting({ call, refetch }: { call: Schemas['CallDetails']; refet
             <Prose text={text} />
           </span>
         ))}
-        . It waits until <Time at={shown.expires_at} />.
+        .
       </p>
       <dl className={css.exact}>
         <dt>Tool</dt>
@@ -64,6 +67,10 @@ export function Waiting({ call, refetch }: { call: Schemas['CallDetails']; refet
         <dt>Input</dt>
         <dd>
           <Json value={shown.input} openDepth={WHOLE} />
+        </dd>
+        <dt>Expires</dt>
+        <dd>
+          <Time at={shown.expires_at} />
         </dd>
         <dt>Digest</dt>
         <dd>
@@ -92,12 +99,4 @@ export function Waiting({ call, refetch }: { call: Schemas['CallDetails']; refet
       </div>
     </div>
   )
-}
-
-/** Why this person cannot confirm it here; the server decides in any case. */
-function mayNot(me: Me, card: Schemas['Card']): string | undefined {
-  if (may(me, 'approvals.decide')) return undefined
-  if (!may(me, 'calls.confirm')) return 'Somebody with the role approver decides; this page shows it at once.'
-  if (card.principal !== me.principal || card.agent_id) return 'Only whoever asked confirms their own call.'
-  return undefined
 }

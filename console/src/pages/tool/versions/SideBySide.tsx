@@ -79,7 +79,8 @@ export function SideBySide({
           After: <code>{newer}</code>
         </span>
       </figcaption>
-      <div ref={host} />
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard */}
+      <div ref={host} tabIndex={0} role="group" aria-label={`${older} beside ${newer}`} />
     </figure>
   )
 }
