@@ -5,6 +5,7 @@ mod approval;
 mod audit;
 mod call;
 mod control;
+mod moment;
 mod notify;
 mod people;
 mod policy;
@@ -21,10 +22,11 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
 pub use agent::{AgentCommand, AgentFields, ProfileCommand};
-pub use approval::{Approvals, ApprovalsCommand, Approve, GrantCommand, ListApprovals, NewGrant, Reject};
+pub use approval::{Approvals, ApprovalsCommand, Approve, GrantCommand, ListApprovals, NewGrant, Reject, Standing};
 pub use audit::{AuditCommand, Entries, Export, ExportFormat, Follow, Verify};
 pub use call::{Call, CallFormat, CallsCommand, Invocations, ListCalls, Report, Settle};
 pub use control::{KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
+pub use moment::Moment;
 pub use notify::{EgressCommand, OpenHost, SettingsCommand, WebhookCommand};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 pub use policy::{GuardrailCommand, LabelCommand, PolicyCommand, TestPolicy};
@@ -101,12 +103,15 @@ impl Global {
     }
 }
 
-/// How long a list may be.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct Limit {
+/// Which part of a list.
+#[derive(Args, Clone, Debug)]
+pub struct Paging {
     /// How many at most
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
+    /// Go on where an earlier list ended
+    #[arg(long)]
+    pub cursor: Option<String>,
 }
 
 #[derive(Subcommand)]

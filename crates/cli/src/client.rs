@@ -92,7 +92,12 @@ impl Client {
 
     /// Follows a run from its first event on.
     pub fn follow(&self, run: &str) -> Result<Follower<'_>, Failure> {
-        Ok(Follower::new(self, run, target(&["runs", run, "events"], &[])?))
+        Ok(Follower::of_run(self, run, target(&["runs", run, "events"], &[])?))
+    }
+
+    /// Follows everything that happens in the tenant from now on.
+    pub fn follow_tenant(&self) -> Result<Follower<'_>, Failure> {
+        Ok(Follower::of_tenant(self, target(&["events"], &[])?))
     }
 
     /// Whether tools run in this very process, which nobody else can reach then.

@@ -9,6 +9,7 @@ mod config;
 mod control;
 mod db;
 mod doctor;
+mod grant;
 mod guardrail;
 mod key;
 mod label;
@@ -94,7 +95,7 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Run(command) => run::run(command, client, output).await,
         Command::Input(command) => question::run(command, client, output).await,
         Command::Approvals(command) => approvals::run(*command, client, output).await,
-        Command::Grant(command) => approvals::grant(command, client, output).await,
+        Command::Grant(command) => grant::run(command, client, output).await,
         Command::Work(command) => work::run(command, client, output).await,
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,

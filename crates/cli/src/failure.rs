@@ -137,10 +137,14 @@ impl From<toolgate_store::Error> for Failure {
     }
 }
 
-/// What clap did not understand, in the shape of every other refusal.
-pub fn usage_problem(message: &str) -> Value {
-    let told = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let problem = Fault::invalid(told, "see `toolgate --help`").problem();
+/// What clap did not understand, in the shape of every other refusal. `list` shows what could have been named.
+pub fn usage_problem(message: &str, list: Option<&str>) -> Value {
+    // What is missing stands on lines of its own.
+    let words = message.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" ");
+    let told = words.trim_start_matches("error: ");
+    let remedy = list
+        .map_or_else(|| "see `toolgate --help`".to_owned(), |list| format!("see what there is with `toolgate {list}`"));
+    let problem = Fault::invalid(told, remedy).problem();
     if told.is_empty() { json!({}) } else { problem }
 }
 

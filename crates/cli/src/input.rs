@@ -121,6 +121,29 @@ pub fn json_or_file(text: &str, flag: &str) -> Result<Value, Failure> {
     })
 }
 
+/// What must hold of an input, each as `POINTER WORD VALUE` or as JSON. Which words there are is the server's to say.
+pub fn constraints(texts: &[String]) -> Result<Vec<Value>, Failure> {
+    texts.iter().map(|text| constraint(text)).collect()
+}
+
+fn constraint(text: &str) -> Result<Value, Failure> {
+    if text == "-" || text.starts_with(['{', '@']) {
+        return json_or_file(text, "--constraint");
+    }
+    let mut words = text.splitn(3, char::is_whitespace);
+    match (words.next(), words.next(), words.next().map(str::trim)) {
+        (Some(pointer), Some(word), Some(value)) if pointer.starts_with('/') && !value.is_empty() => {
+            // A number, a list or a quoted text is JSON; any other text is itself.
+            let value = json::read(value.as_bytes(), DOCUMENT_BYTES_MAX).unwrap_or_else(|_| value.into());
+            Ok(serde_json::json!({"pointer": pointer, word: value}))
+        }
+        _ => Err(Failure::usage(
+            format!("`{text}` is no constraint"),
+            "write a pointer, a word and a value, as in '/path path_under out', '/amount max 100' or '/to enum [\"a\", \"b\"]'",
+        )),
+    }
+}
+
 /// The tools that a path means: the file itself, or every `TOOL.md` in a folder and below it, in the order of paths.
 pub fn tool_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {

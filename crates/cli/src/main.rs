@@ -32,10 +32,9 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(log::panicked));
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let environment = Environment::read();
-    let colorless = environment.get("NO_COLOR").is_some() || environment.get("TERM") == Some("dumb");
     let mut cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(error, &arguments, colorless),
+        Err(error) => return not_understood(error, &arguments, &environment),
     };
     let mut said = cli.global.complete(&environment);
     // Whom to follow is where to work.
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
         cli.global.server = Some(follow.from.clone());
         said.server = true;
     }
-    let output = Output::new(if cli.global.json { Format::Json } else { Format::Text }, colorless);
+    let output = Output::new(if cli.global.json { Format::Json } else { Format::Text }, &environment);
     // What `serve` prints is one line when it is ready, and nothing else.
     let problem_to_stdout = !matches!(cli.command, Command::Serve(_));
     match run(cli, said, environment, output) {
@@ -74,7 +73,7 @@ fn run(cli: Cli, said: Said, environment: Environment, output: Output) -> Done {
 }
 
 /// Help and version are answers; everything else clap says is an error of usage.
-fn not_understood(mut error: clap::Error, arguments: &[OsString], colorless: bool) -> ExitCode {
+fn not_understood(mut error: clap::Error, arguments: &[OsString], environment: &Environment) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Nothing was asked, so this is what a person wants to read, and yet nothing was done.
         let _ = output::print(&error.render().to_string());
@@ -86,10 +85,37 @@ fn not_understood(mut error: clap::Error, arguments: &[OsString], colorless: boo
     if !error.use_stderr() {
         return ExitCode::SUCCESS;
     }
+    let missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    let list = list_beside(&Cli::command(), arguments).filter(|_| missing);
+    if let Some(list) = &list {
+        output::note(&format!("  hint: see what there is with `toolgate {list}`"));
+    }
     if arguments.iter().any(|argument| argument == "--json") && !arguments.iter().any(|argument| argument == "serve") {
-        let _ = Output::new(Format::Json, colorless).json(&usage_problem(&error.to_string()));
+        let _ = Output::new(Format::Json, environment).json(&usage_problem(&error.to_string(), list.as_deref()));
     }
     ExitCode::from(Exit::Usage.code())
+}
+
+/// The list of what a command is about, where it has one: whoever left an id out does not know it.
+fn list_beside(program: &clap::Command, arguments: &[OsString]) -> Option<String> {
+    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let (mut command, mut path) = (program, Vec::new());
+    for word in words {
+        if let Some(below) = command.find_subcommand(word) {
+            path.push((command, below.get_name()));
+            command = below;
+        }
+    }
+    let (above, name) = path.pop()?;
+    if matches!(name, "approve" | "reject") {
+        return Some("approvals".to_owned());
+    }
+    // Something new has no place in a list yet.
+    let about_one = command.get_positionals().any(clap::Arg::is_required_set);
+    let makes = matches!(name, "create" | "set" | "add" | "open" | "save");
+    let list = above.find_subcommand("list").filter(|_| about_one && !makes)?;
+    let words = path.iter().map(|(_, name)| *name).chain([list.get_name()]);
+    Some(words.collect::<Vec<_>>().join(" "))
 }
 
 /// Where a command is missing, clap lists all of them.

@@ -11,14 +11,14 @@ use std::io::{self, IsTerminal as _, Write};
 use serde_json::Value;
 use toolgate_registry::finding::is_hidden;
 
+use crate::connect::Environment;
 use crate::failure::{Done, Exit, Failure};
 
 pub use detail::Detail;
 pub use table::Table;
 
-/// How wide text may be where no terminal says so.
-const WIDTH_DEFAULT: u16 = 120;
-const WIDTH_MIN: u16 = 60;
+/// What is narrower is no width that anybody reads at.
+const WIDTH_MIN: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -30,17 +30,18 @@ pub enum Format {
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     color: bool,
-    pub width: u16,
+    /// How wide a line may be; as wide as it is where no terminal shows it.
+    pub width: Option<usize>,
 }
 
 impl Paint {
     #[cfg(test)]
-    pub const PLAIN: Self = Self { color: false, width: WIDTH_DEFAULT };
+    pub const PLAIN: Self = Self { color: false, width: None };
 
     /// For text that is indented.
     #[must_use]
-    pub fn narrower(self, by: u16) -> Self {
-        Self { width: self.width.saturating_sub(by), ..self }
+    pub fn narrower(self, by: usize) -> Self {
+        Self { width: self.width.map(|width| width.saturating_sub(by)), ..self }
     }
 
     fn paint(self, code: &str, text: &str) -> String {
@@ -82,12 +83,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// `colorless`: the environment asks for no colour.
-    pub fn new(format: Format, colorless: bool) -> Self {
+    pub fn new(format: Format, environment: &Environment) -> Self {
+        let colorless = environment.get("NO_COLOR").is_some() || environment.get("TERM") == Some("dumb");
         let paint = |terminal: bool, width| Paint { color: terminal && !colorless, width };
         let stdout = io::stdout();
-        let width = rustix::termios::tcgetwinsize(&stdout).map_or(WIDTH_DEFAULT, |size| size.ws_col.max(WIDTH_MIN));
-        let width = if stdout.is_terminal() { width } else { WIDTH_DEFAULT };
+        // Whoever sets COLUMNS means it, also for what another program shows.
+        let said = environment.get("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
+        let terminal = || rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
+        let width = said.or_else(terminal).filter(|columns| *columns > 0).map(|columns| columns.max(WIDTH_MIN));
         Self {
             format,
             paint: paint(stdout.is_terminal(), width),
@@ -231,6 +234,23 @@ pub fn text_of(value: &Value, member: &str) -> String {
 
 pub fn items_of(value: &Value) -> &[Value] {
     value["items"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Somebody by the name that stands beside the id, or by the id where there is none.
+pub fn person_of(value: &Value, member: &str) -> String {
+    name_of(value, member, &format!("{member}_name"))
+}
+
+pub fn name_of(value: &Value, member: &str, name: &str) -> String {
+    Some(text_of(value, name)).filter(|name| !name.is_empty()).unwrap_or_else(|| text_of(value, member))
+}
+
+/// The same with the id, where there is room for both.
+pub fn person_and_id(value: &Value, member: &str) -> String {
+    match (text_of(value, &format!("{member}_name")), text_of(value, member)) {
+        (name, id) if name.is_empty() => id,
+        (name, id) => format!("{name} ({id})"),
+    }
 }
 
 /// A time as people write it: to the minute, in UTC.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use toolgate_contracts::Toolset;
 
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 #[derive(Subcommand)]
 pub enum AgentCommand {
@@ -34,7 +34,7 @@ pub enum AgentCommand {
         fields: AgentFields,
     },
     /// List the agents
-    List(Limit),
+    List(Paging),
     /// Show an agent
     #[command(after_help = "Example:\n  toolgate agent show billing --tools --why")]
     Show {
@@ -89,7 +89,7 @@ pub struct AgentFields {
 #[derive(Subcommand)]
 pub enum ProfileCommand {
     /// List the profiles
-    List(Limit),
+    List(Paging),
     /// Show a profile
     Show { profile: String },
     /// Create or replace a profile from a YAML or JSON file

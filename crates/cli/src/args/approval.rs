@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use toolgate_contracts::ApprovalState;
 
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 /// Look at calls that wait for a person, and decide on them
 #[derive(Args)]
@@ -48,13 +48,13 @@ pub struct ListApprovals {
     #[arg(long, value_name = "SLUG")]
     pub workspace: Option<String>,
     #[command(flatten)]
-    pub limit: Limit,
+    pub paging: Paging,
 }
 
 /// Approve calls; each runs at once
 #[derive(Args)]
 #[command(
-    after_help = "Several at once must be calls of one tool, and none of them critical.\n\nExamples:\n  toolgate approvals approve ID\n  toolgate approvals approve ID --input @better.json --reason \"to the right address\""
+    after_help = "Several at once must be calls of one tool, and none of them critical.\n\nExamples:\n  toolgate approvals approve ID\n  toolgate approvals approve ID --input @better.json --reason \"to the right address\"\n  toolgate approvals approve ID --standing --constraint '/to const team@example.com' --uses 5"
 )]
 pub struct Approve {
     /// The approval's id, or its call's
@@ -66,9 +66,32 @@ pub struct Approve {
     /// Why
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    #[command(flatten)]
+    pub standing: Standing,
     /// Wait at most so many seconds for the end of the call
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     pub wait: u32,
+}
+
+/// What is allowed with a decision besides the call itself.
+#[derive(Args)]
+#[command(next_help_heading = "Calls like it")]
+pub struct Standing {
+    /// Allow calls like it for a while: of the same tool, by the same agent or person, within --constraint
+    #[arg(long)]
+    pub standing: bool,
+    /// What must hold of their input: `/path path_under out`, or JSON, or @FILE; may be repeated, and all must hold
+    #[arg(long = "constraint", value_name = "CONSTRAINT", requires = "standing")]
+    pub constraints: Vec<String>,
+    /// How many calls [default: 10]
+    #[arg(long, value_name = "COUNT", requires = "standing")]
+    pub uses: Option<u32>,
+    /// How long, at most a day [default: an hour]
+    #[arg(long, value_name = "SECONDS", requires = "standing")]
+    pub expires: Option<u64>,
+    /// Only in the run of this call, and those under it
+    #[arg(long, requires = "standing")]
+    pub this_run: bool,
 }
 
 /// Reject calls; whoever asked reads why
@@ -88,7 +111,7 @@ pub enum GrantCommand {
     /// List standing grants, newest first
     List {
         #[command(flatten)]
-        limit: Limit,
+        paging: Paging,
     },
     Create(NewGrant),
     /// Take a standing grant back, at once
@@ -100,7 +123,7 @@ pub enum GrantCommand {
 /// Allow an agent's calls of a tool without asking, within limits
 #[derive(Args)]
 #[command(
-    after_help = "A constraint is {pointer, const | enum | max | prefix | path_under | url_host}; at least one, and all must hold.\n\nExample:\n  toolgate grant create --tool send_email --agent billing --constraint '{\"pointer\": \"/to\", \"const\": \"team@example.com\"}'"
+    after_help = "A constraint is a pointer, a word (const, enum, max, prefix, path_under, url_host) and a value; at least one, and\nall must hold.\n\nExamples:\n  toolgate grant create --tool send_email --agent billing --constraint '/to const team@example.com'\n  toolgate grant create --tool write_file --agent billing --constraint '{\"pointer\": \"/path\", \"path_under\": \"out\"}'"
 )]
 pub struct NewGrant {
     /// NAME or NAME@VERSION
@@ -109,8 +132,8 @@ pub struct NewGrant {
     /// Whose calls (name or id)
     #[arg(long, value_name = "NAME")]
     pub agent: String,
-    /// What must hold of the input; may be repeated
-    #[arg(long = "constraint", value_name = "JSON", required = true)]
+    /// What must hold of the input: `/path path_under out`, or JSON, or @FILE; may be repeated
+    #[arg(long = "constraint", value_name = "CONSTRAINT", required = true)]
     pub constraints: Vec<String>,
     /// How often [default: 10]
     #[arg(long, value_name = "COUNT")]

@@ -4,14 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Limit;
+use super::{Moment, Paging};
 
 #[derive(Subcommand)]
 pub enum AuditCommand {
     /// List entries of the log, newest first
-    #[command(
-        after_help = "Examples:\n  toolgate audit list --action 'tool.*'\n  toolgate audit list --since 2026-11-01T00:00:00Z"
-    )]
+    #[command(after_help = "Examples:\n  toolgate audit list --action 'tool.*'\n  toolgate audit list --since 1h")]
     List(Entries),
     /// Show one entry of the log
     Show {
@@ -64,12 +62,12 @@ pub struct Export {
     /// With what calls were given and gave, where it was not erased
     #[arg(long)]
     pub payloads: bool,
-    /// Only calls not before this time or day, with --format tool-layer
+    /// With --format tool-layer, calls from when on: `1h`, `7d`, a day or a moment
     #[arg(long, value_name = "TIME")]
-    pub since: Option<String>,
-    /// Only calls before this time or day, with --format tool-layer
+    pub since: Option<Moment>,
+    /// With --format tool-layer, calls until when, written alike
     #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
+    pub until: Option<Moment>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,14 +89,14 @@ pub struct Entries {
     /// Only entries about this
     #[arg(long)]
     pub object: Option<String>,
-    /// Not before this time, such as 2026-11-15T10:00:00Z
+    /// From when on: `1h`, `7d`, a day or a moment
     #[arg(long, value_name = "TIME")]
-    pub since: Option<String>,
-    /// Before this time
+    pub since: Option<Moment>,
+    /// Until when, written alike
     #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
+    pub until: Option<Moment>,
     #[command(flatten)]
-    pub limit: Limit,
+    pub paging: Paging,
 }
 
 /// Verify an exported log or a proof without the server, or the log of a server as it is now

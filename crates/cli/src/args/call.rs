@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::{Source, Status};
 
-use super::{Limit, one_of};
+use super::{Moment, Paging, one_of};
 
 /// Call a tool and print how it ended
 ///
@@ -126,20 +126,17 @@ pub struct ListCalls {
     /// Through which door it came
     #[arg(long, value_parser = one_of(Source::ALL, Source::as_str))]
     pub source: Option<String>,
-    /// Not before this time or day, such as 2026-11-15
+    /// From when on: `1h`, `7d`, a day or a moment
     #[arg(long, value_name = "TIME")]
-    pub since: Option<String>,
-    /// Before this time or day
+    pub since: Option<Moment>,
+    /// Until when, written alike
     #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
+    pub until: Option<Moment>,
     /// With this metadata
     #[arg(long, value_name = "KEY=VALUE")]
     pub meta: Option<String>,
     #[command(flatten)]
-    pub limit: Limit,
-    /// Go on where an earlier list ended
-    #[arg(long)]
-    pub cursor: Option<String>,
+    pub paging: Paging,
 }
 
 /// Seed 000's words for the list of calls.
@@ -154,7 +151,7 @@ pub struct Invocations {
     #[arg(long, value_name = "ID")]
     pub team_run: Option<String>,
     #[command(flatten)]
-    pub limit: Limit,
+    pub paging: Paging,
 }
 
 /// Say how a call ended of which nobody knew (status `outcome_unknown`)

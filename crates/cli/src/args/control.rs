@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Limit;
+use super::Paging;
 
 #[derive(Subcommand)]
 pub enum LimitsCommand {
@@ -51,7 +51,7 @@ pub struct SetLimits {
 #[derive(Subcommand)]
 pub enum KillswitchCommand {
     /// List what is stopped, and why
-    List(Limit),
+    List(Paging),
     /// Stop every call at once: of this tenant, of an agent, or of a tool
     #[command(
         after_help = "Examples:\n  toolgate killswitch on --agent billing --reason \"it loops, see incident 7\"\n  toolgate killswitch on --tool send_email --reason \"the relay is broken\""
@@ -112,7 +112,7 @@ pub struct Usage {
     #[arg(long, value_enum, default_value_t = UsageFormat::Table)]
     pub format: UsageFormat,
     #[command(flatten)]
-    pub limit: Limit,
+    pub paging: Paging,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

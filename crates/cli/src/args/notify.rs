@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use toolgate_contracts::{NoticeType, Scheme};
 
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 #[derive(Subcommand)]
 pub enum WebhookCommand {
@@ -20,7 +20,7 @@ pub enum WebhookCommand {
         types: Vec<String>,
     },
     /// List the webhooks, and whether each is paused
-    List(Limit),
+    List(Paging),
     /// Send one notice at once, and say whether it arrived
     Test {
         /// The webhook's id
@@ -36,7 +36,7 @@ pub enum WebhookCommand {
     Deliveries {
         webhook: String,
         #[command(flatten)]
-        limit: Limit,
+        paging: Paging,
     },
     /// Print the public keys that check the `v1a` signatures
     Keys,
@@ -69,7 +69,7 @@ pub enum EgressCommand {
     )]
     Open(OpenHost),
     /// List what is open, for whom and why
-    List(Limit),
+    List(Paging),
     /// Close it again, at once
     Close {
         /// The opening's id

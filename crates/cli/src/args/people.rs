@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use toolgate_contracts::Role;
 
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 #[derive(Subcommand)]
 pub enum KeyCommand {
@@ -29,7 +29,7 @@ pub enum KeyCommand {
         days: Option<u32>,
     },
     /// List keys, newest first; with --json also the ids that do not fit
-    List(Limit),
+    List(Paging),
     /// Revoke a key at once
     Revoke {
         /// The key's name or id
@@ -40,7 +40,7 @@ pub enum KeyCommand {
 #[derive(Subcommand)]
 pub enum TenantCommand {
     /// List the tenants you may see
-    List(Limit),
+    List(Paging),
     /// Create a tenant with its first workspace
     Create {
         /// Its short name
@@ -103,7 +103,7 @@ pub struct EditUser {
 #[derive(Subcommand)]
 pub enum UserCommand {
     /// List the users of the tenant
-    List(Limit),
+    List(Paging),
     /// Create a user
     #[command(
         after_help = "Examples:\n  toolgate user create Ada --email ada@example.com --role author\n  toolgate user create deployer --service"
@@ -126,7 +126,7 @@ pub enum UserCommand {
 #[derive(Subcommand)]
 pub enum WorkspaceCommand {
     /// List the workspaces of the tenant
-    List(Limit),
+    List(Paging),
     /// Create a workspace
     Create {
         /// Its short name

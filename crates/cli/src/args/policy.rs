@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use toolgate_contracts::definition::Label;
 
-use super::{Limit, one_of};
+use super::{Moment, Paging, one_of};
 
 #[derive(Subcommand)]
 pub enum PolicyCommand {
@@ -16,7 +16,7 @@ pub enum PolicyCommand {
         revision: String,
     },
     /// List the saved revisions, newest first
-    List(Limit),
+    List(Paging),
     /// Check a file against the tools, agents and roles there are; nothing is saved
     Check {
         /// Cedar; `-` reads standard input
@@ -55,12 +55,12 @@ pub struct TestPolicy {
     /// A file with policies, or a revision's number, `active` or `default`
     #[arg(value_name = "FILE|REV")]
     pub policies: String,
-    /// From when on: `7d`, `12h`, `30m`, a day or a moment
+    /// From when on: `1h`, `7d`, a day or a moment
     #[arg(long, default_value = "7d", value_name = "TIME")]
-    pub since: String,
-    /// Until when [default: now]
+    pub since: Moment,
+    /// Until when, written alike [default: now]
     #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
+    pub until: Option<Moment>,
     /// Only calls of this tool
     #[arg(long)]
     pub tool: Option<String>,
@@ -72,7 +72,7 @@ pub struct TestPolicy {
 #[derive(Subcommand)]
 pub enum GuardrailCommand {
     /// List the guardrails, in the order in which they look
-    List(Limit),
+    List(Paging),
     /// Create or replace a guardrail from a YAML or JSON file
     #[command(
         after_help = "Example of a file:\n  name: no-keys\n  stage: TOOL_CALL\n  detector: {kind: builtin, name: secrets}\n  on_match: tripwire"
@@ -99,7 +99,7 @@ pub enum GuardrailCommand {
 #[derive(Subcommand)]
 pub enum LabelCommand {
     /// List what callers have seen, and until when it is remembered
-    Contexts(Limit),
+    Contexts(Paging),
     /// Forget what a caller has seen; only a person at a browser may, and others are told so
     Reset {
         /// As `label contexts` names it
@@ -122,7 +122,7 @@ pub enum LabelCommand {
         reason: String,
     },
     /// List what is accepted
-    Acceptances(Limit),
+    Acceptances(Paging),
     /// Take an acceptance back
     Withdraw {
         /// Its id
@@ -130,8 +130,8 @@ pub enum LabelCommand {
     },
     /// Say how often people were asked, why, and what would spare them
     Asks {
-        /// From when on: `7d`, `12h`, a day or a moment
+        /// From when on: `1h`, `7d`, a day or a moment
         #[arg(long, default_value = "7d", value_name = "TIME")]
-        since: String,
+        since: Moment,
     },
 }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use toolgate_contracts::InputRequestState;
 
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 #[derive(Subcommand)]
 pub enum InputCommand {
@@ -19,7 +19,7 @@ pub enum InputCommand {
         #[arg(long, value_name = "ID")]
         run: Option<String>,
         #[command(flatten)]
-        limit: Limit,
+        paging: Paging,
     },
     /// Show a question, and its answer once there is one
     Show {

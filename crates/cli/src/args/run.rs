@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use toolgate_contracts::call::RunState;
 
 use super::call::Report;
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 #[derive(Subcommand)]
 pub enum RunCommand {
@@ -14,7 +14,7 @@ pub enum RunCommand {
         #[arg(long, value_parser = one_of(RunState::ALL, RunState::as_str))]
         state: Option<String>,
         #[command(flatten)]
-        limit: Limit,
+        paging: Paging,
     },
     Show(ShowRun),
     /// Begin a titled step of a run

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use toolgate_contracts::SecretScope;
 
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 /// Where a secret is kept.
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub enum SecretCommand {
         hosts: Vec<String>,
     },
     /// List the secrets that you may set, without their values
-    List(Limit),
+    List(Paging),
     /// Say which scope's secret a call of yours would be given
     Which {
         /// The secret's name
@@ -86,7 +86,7 @@ pub enum SecretCommand {
 #[derive(Subcommand)]
 pub enum KeysCommand {
     /// List the server's own keys: what for, since when, in which state
-    List(Limit),
+    List(Paging),
     /// Make a new key of a kind; what the one before made stays good until it has run out
     Rotate {
         /// audit_event, checkpoint, data_key, response, seal, token or webhook

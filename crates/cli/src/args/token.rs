@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use toolgate_contracts::definition::Label;
 
-use super::{Limit, one_of};
+use super::{Paging, one_of};
 
 /// What a token is to allow.
 #[derive(Args)]
@@ -13,8 +13,9 @@ pub struct Wanted {
     /// A tool, all versions or those that fit: `find_note`, `find_note@^1`, `*` for every tool; may be repeated
     #[arg(long = "tool", value_name = "NAME[@REQ]", required = true)]
     pub tools: Vec<String>,
-    /// What an argument must be: `{"tool": …, "pointer": "/amount", "max": 100}`, as JSON or @FILE; may be repeated
-    #[arg(long = "constraint", value_name = "JSON")]
+    /// What an argument must be: `/amount max 100`, or `{"tool": …, "pointer": "/amount", "max": 100}` as JSON or @FILE;
+    /// may be repeated
+    #[arg(long = "constraint", value_name = "CONSTRAINT")]
     pub constraints: Vec<String>,
     /// How many calls it is good for, those of tokens made of it included
     #[arg(long, value_name = "N")]
@@ -40,7 +41,7 @@ pub struct Wanted {
 pub enum TokenCommand {
     /// Make a token; its text is printed once and never again
     #[command(
-        after_help = "Examples:\n  toolgate token mint --tool find_note --tool calculator@^1 --max-calls 20 > token.txt\n  toolgate token mint --agent billing --tool send_invoice --constraint '{\"pointer\": \"/amount\", \"max\": 100}'"
+        after_help = "Examples:\n  toolgate token mint --tool find_note --tool calculator@^1 --max-calls 20 > token.txt\n  toolgate token mint --agent billing --tool send_invoice --constraint '/amount max 100'"
     )]
     Mint {
         #[command(flatten)]
@@ -70,7 +71,7 @@ pub enum TokenCommand {
         #[arg(long)]
         active: bool,
         #[command(flatten)]
-        limit: Limit,
+        paging: Paging,
     },
     /// Revoke a token and those made of it, or all of an agent, at once
     Revoke {

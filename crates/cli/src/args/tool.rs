@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use toolgate_contracts::definition::{EgressClass, Origin, Risk, ToolState, ToolType};
 use toolgate_registry::render::Form;
 
-use super::{Invocations, Limit, one_of};
+use super::{Invocations, Paging, Standing, one_of};
 
 #[derive(Subcommand)]
 pub enum ToolCommand {
@@ -102,7 +102,9 @@ pub enum ToolCommand {
         agent: String,
     },
     /// Approve a call that waits: by the call's id, or the approval's
-    #[command(after_help = "Examples:\n  toolgate tool approve ID\n  toolgate tool approve ID --input @better.json")]
+    #[command(
+        after_help = "Examples:\n  toolgate tool approve ID\n  toolgate tool approve ID --input @better.json\n  toolgate tool approve ID --standing --constraint '/path path_under out' --uses 5"
+    )]
     Approve {
         id: String,
         /// Another input instead of the one that was asked for: JSON, @FILE, or - for standard input
@@ -111,6 +113,8 @@ pub enum ToolCommand {
         /// Why
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        #[command(flatten)]
+        standing: Standing,
     },
     /// Reject a call that waits: by the call's id, or the approval's
     #[command(after_help = "Example:\n  toolgate tool reject ID --reason \"unsafe egress target\"")]
@@ -134,7 +138,7 @@ pub enum ToolCommand {
     Versions {
         name: String,
         #[command(flatten)]
-        limit: Limit,
+        paging: Paging,
     },
     /// Show what changed between two versions
     #[command(after_help = "Example:\n  toolgate tool diff send_email --from 1.0.0 --to 2.0.0")]
@@ -169,7 +173,7 @@ pub struct List {
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
-    pub limit: Limit,
+    pub paging: Paging,
 }
 
 #[derive(Args)]

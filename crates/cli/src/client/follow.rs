@@ -1,4 +1,5 @@
-//! A run's events as they happen. A dropped connection is taken up again behind the last event that came.
+//! Events as they happen. A dropped connection to a run is taken up again behind the last event that came; one to the
+//! whole tenant begins anew, and is told to whoever listens, who then looks at what there is.
 //!
 //! Output as it comes has no number of its own, so that it may come again with the event it stands behind: what was
 //! given already is not given twice.
@@ -22,7 +23,8 @@ const RETRIES_MAX: u32 = 30;
 pub struct Follower<'a> {
     client: &'a Client,
     target: String,
-    run: String,
+    /// Absent: the whole tenant.
+    run: Option<String>,
     /// The number of the last event.
     last: u64,
     /// The parts of output behind that event that came: of which call, and which.
@@ -38,11 +40,19 @@ enum Source {
 }
 
 impl<'a> Follower<'a> {
-    pub(super) fn new(client: &'a Client, run: &str, target: String) -> Self {
+    pub(super) fn of_run(client: &'a Client, run: &str, target: String) -> Self {
+        Self::new(client, Some(run.to_owned()), target)
+    }
+
+    pub(super) fn of_tenant(client: &'a Client, target: String) -> Self {
+        Self::new(client, None, target)
+    }
+
+    fn new(client: &'a Client, run: Option<String>, target: String) -> Self {
         Self {
             client,
             target,
-            run: run.to_owned(),
+            run,
             last: 0,
             parts: BTreeSet::new(),
             source: None,
@@ -51,7 +61,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The next event. A failure means that there is no way to the run any more.
+    /// The next event; of the whole tenant also `null`, where a connection begins and something may have been missed.
+    /// A failure means that there is no way to it any more.
     pub async fn next(&mut self) -> Result<Value, Failure> {
         loop {
             while let Some(event) = self.lines.next() {
@@ -61,6 +72,9 @@ impl<'a> Follower<'a> {
             }
             let Some(source) = &mut self.source else {
                 self.connect().await?;
+                if self.run.is_none() && self.source.is_some() {
+                    return Ok(Value::Null);
+                }
                 continue;
             };
             if let Ok(Some(bytes)) = tokio::time::timeout(SILENCE_MAX, source.chunk()).await {
@@ -78,7 +92,7 @@ impl<'a> Follower<'a> {
             tokio::time::sleep(RETRY * self.failures.min(10)).await;
         }
         self.failures += 1;
-        let after = (self.last > 0).then(|| format!("{}:{}", self.run, self.last));
+        let after = self.run.as_ref().filter(|_| self.last > 0).map(|run| format!("{run}:{}", self.last));
         let opened = match self.client {
             Client::Remote(remote) => remote.stream(&self.target, after.as_deref()).await.map(|response| {
                 let status = response.status().as_u16();
@@ -103,6 +117,9 @@ impl<'a> Follower<'a> {
     }
 
     fn is_new(&mut self, event: &Value) -> bool {
+        if self.run.is_none() {
+            return true;
+        }
         if let Some(seq) = event["seq"].as_u64() {
             let new = seq > self.last;
             if new {

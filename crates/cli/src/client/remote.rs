@@ -69,8 +69,13 @@ impl Remote {
 
     /// A key in clear text beyond this machine.
     pub fn is_exposed(&self) -> bool {
+        self.url.starts_with("http://") && !self.is_here()
+    }
+
+    /// On this machine.
+    fn is_here(&self) -> bool {
         let host = Url::parse(&self.url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-        self.url.starts_with("http://") && !matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
+        matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
     }
 
     pub async fn send(&self, method: Method, target: &str, body: Option<Value>) -> Result<(u16, Vec<u8>), Failure> {
@@ -99,7 +104,12 @@ impl Remote {
             request = request.header("last-event-id", after);
         }
         let answered = tokio::time::timeout(READ_TIMEOUT, request.send()).await;
-        let late = |_| Failure::unreachable(format!("{} does not answer in time", self.url), "check that it runs");
+        let late = |_| {
+            Failure::unreachable(
+                format!("{} does not answer in time", self.url),
+                "check that it runs and is not overloaded; `toolgate doctor` on its machine says more",
+            )
+        };
         answered.map_err(late)?.map_err(|error| self.unreachable(&error))
     }
 
@@ -132,9 +142,14 @@ impl Remote {
         if error.is_connect() || error.is_builder() {
             let distrusted = why.contains("ertificate") || why.contains("Issuer") || why.contains("EndEntity");
             let remedy = if distrusted {
-                "have the server show a certificate of an authority that this machine trusts, or name that authority in SSL_CERT_FILE"
+                "have the server show a certificate of an authority that this machine trusts, or name that authority in SSL_CERT_FILE".to_owned()
+            } else if self.is_here() {
+                let address = self.url.split_once("://").map_or("", |(_, address)| address);
+                format!(
+                    "start a server there with `toolgate serve --listen {address}`, or leave --server out to work on a data folder"
+                )
             } else {
-                "check that the server runs there and that the address is right"
+                "check the address, and that the server runs there (`toolgate serve` on its machine)".to_owned()
             };
             return Failure::unreachable(format!("cannot reach {}: {why}", self.url), remedy);
         }

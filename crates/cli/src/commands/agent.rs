@@ -27,7 +27,7 @@ pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Don
             output.say(&agent, &format!("Created agent {}.", text_of(&agent, "name")))
         }
         AgentCommand::Update { agent, file, fields } => update(&agent, file, fields, client, output).await,
-        AgentCommand::List(limit) => list::show(&["agents"], &[], limit, (client, output), table).await,
+        AgentCommand::List(paging) => list::show(&["agents"], &[], paging, (client, output), table).await,
         AgentCommand::Show { agent, tools, why } => {
             let mut shown = client.get(&["agents", &agent], &[]).await?;
             if tools || why {
@@ -112,7 +112,8 @@ fn set_fields(spec: &mut Value, fields: AgentFields) -> Result<(), Failure> {
 }
 
 fn table(agents: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["NAME", "MODEL", "TOOLS", "STATE", "PROFILE", "TITLE"]);
+    let mut table =
+        Table::new(["NAME", "MODEL", "TOOLS", "STATE", "PROFILE", "TITLE"]).drops(["PROFILE", "MODEL", "TOOLS"]);
     for agent in items_of(agents) {
         table.row(["name", "model", "toolset", "state", "profile", "title"].map(|member| text_of(agent, member)));
     }
@@ -152,7 +153,7 @@ fn limits(limits: &Value) -> String {
 fn tools(agent: &Value, why: bool, paint: Paint) -> String {
     let Some(tools) = agent["tools"].as_array() else { return String::new() };
     if why {
-        let mut table = Table::new(["", "TOOL", "CLASS", "WHY"]);
+        let mut table = Table::new(["", "TOOL", "CLASS", "WHY"]).drops(["CLASS"]);
         for tool in tools {
             let has = if tool["has"] == true { "in" } else { "out" };
             table.row([has.to_owned(), text_of(tool, "name"), text_of(tool, "egress_class"), text_of(tool, "why")]);

@@ -1,31 +1,30 @@
-//! `toolgate approvals …`, `toolgate tool approve|reject` and `toolgate grant …`: what waits for a person, looked at and
-//! decided on.
+//! `toolgate approvals …` and `toolgate tool approve|reject`: what waits for a person, looked at and decided on.
 //!
 //! Everything that is shown comes from the stored bytes, whole: what is long is printed at length, what does not show
 //! itself is written out. Nothing that a caller says about its call stands anywhere but in the input.
 
-use std::collections::BTreeSet;
+mod watch;
 
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 use tokio::time::{Duration, Instant};
 
-use super::list;
-use crate::args::{Approvals, ApprovalsCommand, Approve, GrantCommand, ListApprovals, NewGrant, Reject};
+use super::{grant, list};
+use crate::args::{Approvals, ApprovalsCommand, Approve, ListApprovals, Reject};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean, clean_line, items_of, print, text_of, time_of};
-
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+use crate::output::{
+    Detail, Output, Paint, Table, clean, clean_line, items_of, person_and_id, person_of, text_of, time_of,
+};
 
 pub async fn run(approvals: Approvals, client: &Client, output: &Output) -> Done {
     match approvals.command.unwrap_or(ApprovalsCommand::List(approvals.list)) {
         ApprovalsCommand::List(wanted) => {
-            let ListApprovals { state, all, tool, agent, workspace, limit } = wanted;
+            let ListApprovals { state, all, tool, agent, workspace, paging } = wanted;
             let query =
                 [("state", (!all).then_some(state)), ("tool", tool), ("agent", agent), ("workspace", workspace)];
-            list::show(&["approvals"], &query, limit, (client, output), table).await
+            list::show(&["approvals"], &query, paging, (client, output), table).await
         }
         ApprovalsCommand::Show { id } => {
             let card = client.get(&["approvals", &id], &[]).await?;
@@ -33,28 +32,35 @@ pub async fn run(approvals: Approvals, client: &Client, output: &Output) -> Done
         }
         ApprovalsCommand::Approve(approve) => self::approve(approve, client, output).await,
         ApprovalsCommand::Reject(reject) => self::reject(reject, client, output).await,
-        ApprovalsCommand::Watch => watch(client, output).await,
+        ApprovalsCommand::Watch => watch::run(client, output).await,
     }
 }
 
 pub async fn approve(approve: Approve, client: &Client, output: &Output) -> Done {
-    let Approve { ids, input, reason, wait } = approve;
-    let body = json!({"decision": "approve", "reason": reason});
+    let Approve { ids, input, reason, standing, wait } = approve;
+    let mut body = json!({"decision": "approve", "reason": reason});
     let [id] = ids.as_slice() else {
         if input.is_some() {
             return Err(Failure::usage("--input with several calls", "edit them one by one"));
         }
+        if standing.standing {
+            return Err(Failure::usage("--standing with several calls", "a standing grant is made with one decision"));
+        }
         return several(&ids, body, client, output).await;
     };
-    let mut body = body;
     if let Some(text) = &input {
         body["input"] = input::json_or_file(text, "--input")?;
     }
+    let wanted = standing.standing;
+    if wanted {
+        body["standing"] = grant::wanted(standing, id, client).await?;
+    }
     let decided = client.post(&["approvals", id, "decide"], body).await?;
+    let allowed = if wanted { grant::made(&decided, client).await } else { String::new() };
     let call = text_of(&decided, "call_id");
     let ended = ended(&call, wait, client).await?;
     let status = text_of(&ended, "status");
-    output.show(&json!({"approval": decided, "call": ended}), |_, _| told(&decided, &ended))?;
+    output.show(&json!({"approval": decided, "call": ended}), |_, _| format!("{}{allowed}", told(&decided, &ended)))?;
     Ok(match status.as_str() {
         "completed" => Exit::Done,
         "pending" | "approved" | "running" | "outcome_unknown" => Exit::Waiting,
@@ -91,9 +97,11 @@ async fn runs_elsewhere(call: &Value, client: &Client) -> bool {
 fn told(decided: &Value, call: &Value) -> String {
     let (tool, id) = (text_of(decided, "tool"), text_of(call, "id"));
     let line = match (decided["state"].as_str(), call["status"].as_str().unwrap_or_default()) {
+        (Some("open"), _) if decided["wanted"].is_string() => {
+            format!("Edited {tool}; {}.", clean_line(&text_of(decided, "wanted")))
+        }
         (Some("open"), _) => {
-            let (votes, need) = (items_of(&json!({"items": decided["votes"]})).len(), &decided["need"]);
-            format!("Voted: {votes} of {need} have approved {tool}.")
+            format!("Voted: {} of {} have approved {tool}.", decided["approved"], decided["need"])
         }
         (_, "completed") => format!("Approved {tool}; it completed."),
         (_, "pending") => format!("Approved {tool}, and more is asked by now; look at it again."),
@@ -131,46 +139,21 @@ async fn several(ids: &[String], mut body: Value, client: &Client, output: &Outp
     Ok(if refused { Exit::Failed } else { Exit::Done })
 }
 
-/// Prints what begins to wait. Nothing else can happen while a command has the data folder, so it needs a server.
-async fn watch(client: &Client, output: &Output) -> Done {
-    if client.is_local() {
-        return Err(Failure::usage(
-            "nothing can be asked while this command has the data folder",
-            "start a server with `toolgate serve`, and watch that",
-        ));
-    }
-    let mut known = BTreeSet::new();
-    loop {
-        let page = client.list(&["approvals"], &[("state", Some("open".to_owned()))], 500).await?;
-        for card in items_of(&page) {
-            if known.insert(text_of(card, "id")) {
-                if output.is_json() {
-                    output.show_line(card, |_, _| String::new())?;
-                } else {
-                    let by = text_of(card, "agent");
-                    let by = if by.is_empty() { text_of(card, "asked_by") } else { by };
-                    let until = time_of(card, "expires_at");
-                    let line = format!("{}  {}  {by}  until {until}", text_of(card, "id"), text_of(card, "tool"));
-                    print(&clean_line(&line))?;
-                }
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::Done),
-        }
-    }
-}
-
 fn table(approvals: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["UNTIL", "ID", "STATE", "TOOL", "BY", "WHY"]);
+    let mut table = Table::new(["UNTIL", "ID", "STATE", "TOOL", "BY", "WHY"]).drops(["STATE", "UNTIL", "WHY", "BY"]);
     for card in items_of(approvals) {
-        let [id, state, tool, agent, asker] =
-            ["id", "state", "tool", "agent", "asked_by"].map(|member| text_of(card, member));
-        let by = if agent.is_empty() { asker } else { agent };
-        table.row([time_of(card, "expires_at"), id, state, tool, by, codes(card)]);
+        let [id, state, tool] = ["id", "state", "tool"].map(|member| text_of(card, member));
+        table.row([time_of(card, "expires_at"), id, state, tool, asker(card), codes(card)]);
     }
     table.render(paint, "Nothing waits for a decision.")
+}
+
+/// Who asks: the agent, else the person.
+fn asker(card: &Value) -> String {
+    match text_of(card, "agent") {
+        agent if agent.is_empty() => text_of(card, "asked_by"),
+        agent => format!("agent {agent}"),
+    }
 }
 
 fn codes(card: &Value) -> String {
@@ -191,15 +174,16 @@ pub fn whole(card: &Value, paint: Paint) -> String {
     let votes = card["votes"].as_array().into_iter().flatten();
     let votes: Vec<String> = votes
         .map(|vote| {
-            let line = format!("{} {} {}", text_of(vote, "voter"), text_of(vote, "vote"), text_of(vote, "reason"));
-            clean_line(&line)
+            let line = format!("{} {} {}", person_of(vote, "voter"), text_of(vote, "vote"), text_of(vote, "reason"));
+            let void = if vote["counts"] == false { " (does not count: may not decide any more)" } else { "" };
+            format!("{}{void}", clean_line(line.trim_end()))
         })
         .collect();
     let need = match card["need"].as_u64() {
-        Some(need) if need > 1 => format!("{need} people, {} so far", votes.len()),
+        Some(need) if need > 1 => format!("{need} people, {} so far", card["approved"]),
         _ => String::new(),
     };
-    let asked = format!("{} {}", text_of(card, "asked_by"), text_of(card, "principal"));
+    let asked = format!("{} ({})", text_of(card, "asked_by"), text_of(card, "principal"));
     let heading = format!("{} — {}", text_of(card, "tool"), text_of(card, "state"));
     let frozen = if card["frozen_at"].is_null() { "" } else { " (stands still: a kill switch is on)" };
     Detail::new(paint, &heading)
@@ -216,7 +200,7 @@ pub fn whole(card: &Value, paint: Paint) -> String {
         .field("Mode", text_of(card, "mode"))
         .field("Needs", need)
         .field("Until", format!("{}{frozen}", time_of(card, "expires_at")))
-        .field("Decided by", text_of(card, "decided_by"))
+        .field("Decided by", person_and_id(card, "decided_by"))
         .field("Because", text_of(card, "decision_reason"))
         .field("Hidden", hidden(card))
         .field("Digest", text_of(card, "input_digest"))
@@ -239,7 +223,7 @@ fn pretty(value: &Value) -> String {
 fn proposal(card: &Value) -> String {
     match &card["proposed_input"] {
         Value::Null => String::new(),
-        proposed => format!("{}\nedited by {}", pretty(proposed), clean_line(&text_of(card, "edited_by"))),
+        proposed => format!("{}\nedited by {}", pretty(proposed), clean_line(&person_of(card, "edited_by"))),
     }
 }
 
@@ -275,50 +259,4 @@ fn compared(card: &Value, paint: Paint) -> String {
         }
     });
     format!("{heading}\n{}", lines.collect::<Vec<_>>().join("\n"))
-}
-
-pub async fn grant(command: GrantCommand, client: &Client, output: &Output) -> Done {
-    match command {
-        GrantCommand::List { limit } => list::show(&["grants"], &[], limit, (client, output), grants).await,
-        GrantCommand::Create(new) => {
-            let NewGrant { tool, agent, constraints, uses, expires, run, reason } = new;
-            let mut read = Vec::with_capacity(constraints.len());
-            for constraint in &constraints {
-                read.push(input::json_or_file(constraint, "--constraint")?);
-            }
-            let body = json!({
-                "tool": tool, "agent": agent, "constraints": read, "uses": uses, "expires_s": expires, "run_id": run,
-                "reason": reason,
-            });
-            let grant = client.post(&["grants"], body).await?;
-            // The id alone, for a script to go on with.
-            output.show(&grant, |grant, _| text_of(grant, "id"))
-        }
-        GrantCommand::Revoke { id } => {
-            let grant = client.delete(&["grants", &id]).await?;
-            output.say(&grant, &format!("Took back the grant for {}.", text_of(&grant, "tool")))
-        }
-    }
-}
-
-fn grants(grants: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["UNTIL", "ID", "HOLDS", "USED", "TOOL", "BY", "FOR"]);
-    for grant in items_of(grants) {
-        let [id, tool, agent, principal] = ["id", "tool", "agent", "principal"].map(|member| text_of(grant, member));
-        let used = format!("{}/{}", grant["uses"], grant["uses_max"]);
-        let holds = if grant["holds"] == true { "yes" } else { "no" };
-        let whom = if agent.is_empty() { principal } else { agent };
-        let constraints: Vec<String> = grant["constraints"].as_array().into_iter().flatten().map(constraint).collect();
-        table.row([time_of(grant, "expires_at"), id, holds.to_owned(), used, tool, whom, constraints.join("; ")]);
-    }
-    table.render(paint, "No standing grants.")
-}
-
-/// `{"pointer": "/path", "prefix": "out/"}` as `path prefix "out/"`.
-fn constraint(constraint: &Value) -> String {
-    let members = constraint.as_object().into_iter().flatten();
-    let demands: Vec<String> =
-        members.filter(|(name, _)| *name != "pointer").map(|(name, value)| format!("{name} {value}")).collect();
-    let pointer = text_of(constraint, "pointer");
-    format!("{} {}", pointer.trim_start_matches('/'), demands.join(", "))
 }

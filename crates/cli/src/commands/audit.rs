@@ -16,7 +16,7 @@ use toolgate_ledger::{Checkpoint, Note};
 use toolgate_server::{App, Running};
 
 use super::list;
-use crate::args::{AuditCommand, Entries, ExportFormat, Verify};
+use crate::args::{AuditCommand, Entries, Export, ExportFormat, Verify};
 use crate::client::Client;
 use crate::code::code_tools;
 use crate::connect::{Session, Taken};
@@ -40,12 +40,21 @@ pub async fn without_client(command: &AuditCommand, session: &Session) -> Option
 pub async fn run(command: AuditCommand, client: &Client, session: &Session) -> Done {
     let output = &session.output;
     match command {
-        AuditCommand::List(Entries { action, actor, object, since, until, limit }) => {
+        AuditCommand::List(Entries { action, actor, object, since, until, paging }) => {
+            let [since, until] = [since, until].map(|moment| moment.map(|moment| moment.to_string()));
             let query = [("action", action), ("actor", actor), ("object", object), ("since", since), ("until", until)];
-            list::show(&["audit", "entries"], &query, limit, (client, output), entries_table).await
+            list::show(&["audit", "entries"], &query, paging, (client, output), entries_table).await
         }
         AuditCommand::Show { entry } => show(&proof_of(client, &entry).await?, output),
         AuditCommand::Checkpoint => checkpoint(client, output).await,
+        AuditCommand::Export(Export { format: ExportFormat::Log, since, until, .. })
+            if since.is_some() || until.is_some() =>
+        {
+            Err(Failure::usage(
+                "the log is exported whole: a part of it could not be verified",
+                "leave --since and --until out, or export calls with --format tool-layer",
+            ))
+        }
         AuditCommand::Export(wanted) => match (wanted.format, &wanted.to) {
             (ExportFormat::Log, Some(to)) => export::run(to, wanted.payloads, client, output).await,
             (ExportFormat::ToolLayer | ExportFormat::Log, _) => events::export(&wanted, client, output).await,
@@ -60,10 +69,12 @@ pub async fn run(command: AuditCommand, client: &Client, session: &Session) -> D
 }
 
 fn entries_table(entries: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["INDEX", "AT", "ACTOR", "ACTION", "OBJECT"]);
+    let mut table = Table::new(["INDEX", "AT", "ACTOR", "ACTION", "OBJECT"]).at_least(36).drops(["AT", "ACTOR"]);
     for item in items_of(entries) {
         let entry = &item["entry"];
-        let [actor, action, object] = ["actor", "action", "object"].map(|member| text_of(entry, member));
+        let [action, object] = ["action", "object"].map(|member| text_of(entry, member));
+        let name = text_of(item, "actor_name");
+        let actor = if name.is_empty() { text_of(entry, "actor") } else { name };
         table.row([text_of(item, "index"), time_of(entry, "at"), actor, action, object]);
     }
     table.render(paint, "The log has no such entries.")

@@ -3,23 +3,22 @@
 mod attachments;
 mod view;
 
-use std::collections::HashMap;
-
 use serde_json::{Value, json};
 use toolgate_contracts::Timestamp;
 
 use super::call::outcome::exit_of;
+use super::list;
 use crate::args::{CallsCommand, Invocations, ListCalls, Report, Settle};
-use crate::client::{Client, Parameter};
+use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Output, Paint, Table, items_of, note, text_of, time_of};
+use crate::output::{Output, Paint, Table, items_of, name_of, person_of, text_of, time_of};
 
 pub use view::spans;
 
 pub async fn run(command: CallsCommand, client: &Client, output: &Output) -> Done {
     match command {
-        CallsCommand::List(wanted) => list(wanted, client, output).await,
+        CallsCommand::List(wanted) => listed(wanted, client, output).await,
         CallsCommand::Show { id, save } => {
             let call = client.get(&["calls", &id], &[]).await?;
             match save {
@@ -30,9 +29,9 @@ pub async fn run(command: CallsCommand, client: &Client, output: &Output) -> Don
         CallsCommand::Cancel { id } => {
             let envelope = client.post(&["calls", &id, "cancel"], json!({})).await?;
             let said = match envelope["status"].as_str() {
-                Some("cancelled") => format!("{} is cancelled.", name_of(&envelope)),
-                Some("running") => format!("{} was asked to stop and is still running.", name_of(&envelope)),
-                other => format!("{} is {}.", name_of(&envelope), other.unwrap_or_default()),
+                Some("cancelled") => format!("{} is cancelled.", tool_of(&envelope)),
+                Some("running") => format!("{} was asked to stop and is still running.", tool_of(&envelope)),
+                other => format!("{} is {}.", tool_of(&envelope), other.unwrap_or_default()),
             };
             output.say(&envelope, &said)?;
             // That it was stopped is what was wanted.
@@ -43,7 +42,7 @@ pub async fn run(command: CallsCommand, client: &Client, output: &Output) -> Don
             let status = if failed { "failed" } else { "completed" };
             let body = json!({"status": status, "reason": reason, "output": found});
             let envelope = client.post(&["calls", &id, "settle"], body).await?;
-            output.say(&envelope, &format!("{} is settled: {status}.", name_of(&envelope)))
+            output.say(&envelope, &format!("{} is settled: {status}.", tool_of(&envelope)))
         }
         CallsCommand::Complete { id, report } => {
             let envelope = client.post(&["calls", &id, "complete"], report_of(report)?).await?;
@@ -65,7 +64,7 @@ pub fn report_of(report: Report) -> Result<Value, Failure> {
 /// A report that was taken is done, also where it tells of a failure.
 pub fn reported(envelope: &Value, output: &Output) -> Done {
     let status = text_of(envelope, "status");
-    output.say(envelope, &format!("{} is {status}.", name_of(envelope)))?;
+    output.say(envelope, &format!("{} is {status}.", tool_of(envelope)))?;
     let error = &envelope["error"];
     if error["details"]["reason"] == "output_schema" {
         output.complain(&text_of(error, "message"), &[], "correct what the tool gives back, or its output_schema");
@@ -74,86 +73,54 @@ pub fn reported(envelope: &Value, output: &Output) -> Done {
     Ok(Exit::Done)
 }
 
-fn name_of(envelope: &Value) -> String {
+fn tool_of(envelope: &Value) -> String {
     format!("{}@{}", text_of(envelope, "name"), text_of(envelope, "version"))
 }
 
-async fn list(wanted: ListCalls, client: &Client, output: &Output) -> Done {
-    let ListCalls { status, tool, agent, run, source, since, until, meta, limit, cursor } = wanted;
+async fn listed(wanted: ListCalls, client: &Client, output: &Output) -> Done {
+    let ListCalls { status, tool, agent, run, source, since, until, meta, paging } = wanted;
     let query = [
         ("status", status),
         ("tool", tool),
         ("agent", agent),
         ("run", run),
         ("source", source),
-        ("since", since),
-        ("until", until),
+        ("since", since.map(|since| since.to_string())),
+        ("until", until.map(|until| until.to_string())),
         ("meta", meta),
-        ("cursor", cursor),
     ];
-    show(&query, limit.limit, client, output).await
+    let filtered = query.iter().any(|(_, value)| value.is_some());
+    let nothing = if filtered {
+        "No such calls; leave a filter out to see more."
+    } else {
+        "No calls yet; make one with `toolgate call NAME FIELD=VALUE`."
+    };
+    let shown = |page: &Value, paint: Paint| table(items_of(page), paint, nothing);
+    list::show(&["calls"], &query, paging, (client, output), shown).await
 }
 
 pub async fn invocations(wanted: Invocations, client: &Client, output: &Output) -> Done {
-    let Invocations { status, agent, team_run, limit } = wanted;
+    let Invocations { status, agent, team_run, paging } = wanted;
     let query = [("status", status), ("agent", agent), ("team_run", team_run)];
-    let page = client.list(&["compat", "tool_invocations_v"], &query, limit.limit).await?;
-    let rows = items_of(&page);
-    let done = output.show(&page, |_, paint| {
-        let mut table = Table::new(["CREATED", "ID", "TOOL", "CLASS", "STATUS", "APPROVAL"]);
-        for row in rows {
+    let shown = |page: &Value, paint: Paint| {
+        let mut table = Table::new(["CREATED", "ID", "TOOL", "CLASS", "STATUS", "APPROVAL"])
+            .drops(["CLASS", "CREATED", "APPROVAL"]);
+        for row in items_of(page) {
             let [id, tool, class] = ["id", "tool_key", "egress_class"].map(|member| text_of(row, member));
-            table.row([
-                time_of(row, "created_at"),
-                id,
-                tool,
-                class,
-                text_of(row, "status"),
-                text_of(row, "approval_status"),
-            ]);
+            let [status, approval] = ["status", "approval_status"].map(|member| text_of(row, member));
+            table.row([time_of(row, "created_at"), id, tool, class, status, approval]);
         }
         table.render(paint, "No such invocations.")
-    })?;
-    if !page["next_cursor"].is_null() {
-        note(&format!("There are more than these {}; ask for more with --limit.", limit.limit));
-    }
-    Ok(done)
+    };
+    list::show(&["compat", "tool_invocations_v"], &query, paging, (client, output), shown).await
 }
 
-async fn show(query: &[Parameter<'_>], limit: u32, client: &Client, output: &Output) -> Done {
-    let page = client.list(&["calls"], query, limit).await?;
-    let calls = items_of(&page);
-    let agents = if output.is_json() { HashMap::new() } else { agents_of(calls, client).await };
-    let filtered = query.iter().any(|(_, value)| value.is_some());
-    let done = output.show(&page, |_, paint| {
-        let nothing = if filtered {
-            "No such calls; leave a filter out to see more."
-        } else {
-            "No calls yet; make one with `toolgate call NAME FIELD=VALUE`."
-        };
-        table(calls, &agents, paint, nothing)
-    })?;
-    if let Some(cursor) = page["next_cursor"].as_str() {
-        note(&format!("There are more than these {limit}; go on with --cursor {cursor}"));
-    }
-    Ok(done)
-}
-
-/// The names of the agents that made these calls; whoever may not read agents sees ids.
-pub async fn agents_of(items: &[Value], client: &Client) -> HashMap<String, String> {
-    if items.iter().all(|item| item["agent_id"].is_null()) {
-        return HashMap::new();
-    }
-    let agents = client.list(&["agents"], &[], 1000).await.unwrap_or_default();
-    items_of(&agents).iter().map(|agent| (text_of(agent, "id"), text_of(agent, "name"))).collect()
-}
-
-pub fn table(calls: &[Value], agents: &HashMap<String, String>, paint: Paint, nothing: &str) -> String {
-    let mut table = Table::new(["WHEN", "ID", "TOOL", "STATUS", "TOOK", "BY"]);
+pub fn table(calls: &[Value], paint: Paint, nothing: &str) -> String {
+    let mut table = Table::new(["WHEN", "ID", "TOOL", "STATUS", "TOOK", "BY"]).drops(["TOOK", "WHEN", "BY"]);
     for call in calls {
         let by = match call["agent_id"].as_str() {
-            Some(id) => format!("agent {}", agents.get(id).map_or(id, String::as_str)),
-            None => text_of(call, "principal"),
+            Some(_) => format!("agent {}", name_of(call, "agent_id", "agent_name")),
+            None => person_of(call, "principal"),
         };
         table.row([
             time_of(call, "created_at"),

@@ -8,7 +8,7 @@ use crate::args::{Classify, KillTarget, KillswitchCommand, LimitsCommand, SetLim
 use crate::client::{Client, Parameter};
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean, items_of, print, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean, items_of, person_of, print, text_of, time_of};
 
 pub async fn limits(command: LimitsCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -120,11 +120,12 @@ fn rate(limit: &Value) -> String {
 
 pub async fn killswitch(command: KillswitchCommand, client: &Client, output: &Output) -> Done {
     match command {
-        KillswitchCommand::List(limit) => {
-            list::show(&["kill-switches"], &[], limit, (client, output), |switches, paint| {
-                let mut table = Table::new(["SCOPE", "NAME", "SINCE", "BY", "REASON"]);
+        KillswitchCommand::List(paging) => {
+            list::show(&["kill-switches"], &[], paging, (client, output), |switches, paint| {
+                let mut table = Table::new(["SCOPE", "NAME", "SINCE", "BY", "REASON"]).drops(["SINCE", "BY"]);
                 for switch in items_of(switches) {
-                    let by = if switch["everyone"] == true { "operator".to_owned() } else { text_of(switch, "set_by") };
+                    let by =
+                        if switch["everyone"] == true { "operator".to_owned() } else { person_of(switch, "set_by") };
                     let since = time_of(switch, "set_at");
                     table.row([
                         text_of(switch, "scope"),
@@ -171,7 +172,7 @@ pub async fn classify(command: Classify, client: &Client, output: &Output) -> Do
 }
 
 pub async fn usage(usage: Usage, client: &Client, output: &Output) -> Done {
-    let Usage { from, to, by, agent, tool, format, limit } = usage;
+    let Usage { from, to, by, agent, tool, format, paging } = usage;
     let heading = match by.as_str() {
         "agent" => "AGENT",
         "day" => "DAY",
@@ -187,18 +188,20 @@ pub async fn usage(usage: Usage, client: &Client, output: &Output) -> Done {
             Ok(Exit::Done)
         }
         UsageFormat::Json => {
-            let page = client.list(&["usage"], &query, limit.limit).await?;
+            let page = client.list(&["usage"], &query, paging.limit).await?;
             output.json(&page)?;
             Ok(Exit::Done)
         }
         UsageFormat::Table | UsageFormat::Csv => {
-            list::show(&["usage"], &query, limit, (client, output), |usage, paint| table(usage, heading, paint)).await
+            list::show(&["usage"], &query, paging, (client, output), |usage, paint| table(usage, heading, paint)).await
         }
     }
 }
 
 fn table(usage: &Value, heading: &'static str, paint: Paint) -> String {
-    let mut table = Table::new([heading, "CALLS", "FAILED", "CACHED", "SECONDS", "UNITS", "COST", "REPORTED"]);
+    let mut table = Table::new([heading, "CALLS", "FAILED", "CACHED", "SECONDS", "UNITS", "COST", "REPORTED"])
+        .cuts(heading)
+        .drops(["UNITS", "CACHED", "REPORTED", "SECONDS"]);
     for row in items_of(usage) {
         let key = text_of(row, "key");
         let key = if key.is_empty() { "(none)".to_owned() } else { key };

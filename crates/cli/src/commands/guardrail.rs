@@ -11,7 +11,7 @@ use crate::output::{Output, Paint, Table, clean, items_of, text_of};
 
 pub async fn run(command: GuardrailCommand, client: &Client, output: &Output) -> Done {
     match command {
-        GuardrailCommand::List(limit) => list::show(&["guardrails"], &[], limit, (client, output), table).await,
+        GuardrailCommand::List(paging) => list::show(&["guardrails"], &[], paging, (client, output), table).await,
         GuardrailCommand::Set { file } => {
             let guardrail = input::read_document(&file)?;
             let Some(name) = guardrail["name"].as_str().map(str::to_owned) else {
@@ -36,7 +36,9 @@ pub async fn run(command: GuardrailCommand, client: &Client, output: &Output) ->
 }
 
 fn table(page: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["ORDER", "NAME", "STAGE", "TOOLS", "DETECTOR", "ON MATCH"]);
+    let mut table = Table::new(["ORDER", "NAME", "STAGE", "TOOLS", "DETECTOR", "ON MATCH"])
+        .cuts("TOOLS")
+        .drops(["STAGE", "DETECTOR"]);
     for view in items_of(page) {
         let kept = &view["guardrail"];
         if kept.is_null() {

@@ -21,7 +21,7 @@ pub async fn run(command: KeyCommand, client: &Client, output: &Output) -> Done 
             note(&format!("Key {name} ({}) lasts {until}. It is shown now and never again.", text_of(&made, "scopes")));
             Ok(done)
         }
-        KeyCommand::List(limit) => list::show(&["keys"], &[], limit, (client, output), table).await,
+        KeyCommand::List(paging) => list::show(&["keys"], &[], paging, (client, output), table).await,
         KeyCommand::Revoke { name } => {
             let revoked = client.delete(&["keys", &name]).await?;
             output.say(&revoked, &format!("Revoked key {}.", text_of(&revoked, "name")))
@@ -30,7 +30,9 @@ pub async fn run(command: KeyCommand, client: &Client, output: &Output) -> Done 
 }
 
 fn table(keys: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["NAME", "OWNER", "STATE", "EXPIRES", "LAST USED", "SCOPES", "ID"]);
+    let mut table = Table::new(["NAME", "OWNER", "STATE", "EXPIRES", "LAST USED", "SCOPES", "ID"])
+        .cuts("SCOPES")
+        .drops(["ID", "EXPIRES", "LAST USED", "OWNER"]);
     for key in items_of(keys) {
         let state = if key["revoked_at"].is_null() { "active" } else { "revoked" };
         table.row([
@@ -44,6 +46,5 @@ fn table(keys: &Value, paint: Paint) -> String {
         ]);
     }
     // Half an id is of no use, and a name does as well.
-    table.drop_last_unless_it_fits(paint);
     table.render(paint, "No keys; make one with `toolgate key create NAME`.")
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::policy::moment;
 use super::{counted, list};
 use crate::args::LabelCommand;
 use crate::client::Client;
@@ -11,8 +10,8 @@ use crate::output::{Output, Paint, Table, clean, items_of, text_of, time_of};
 
 pub async fn run(command: LabelCommand, client: &Client, output: &Output) -> Done {
     match command {
-        LabelCommand::Contexts(limit) => {
-            list::show(&["labels", "contexts"], &[], limit, (client, output), contexts).await
+        LabelCommand::Contexts(paging) => {
+            list::show(&["labels", "contexts"], &[], paging, (client, output), contexts).await
         }
         LabelCommand::Reset { context } => {
             let reset = client.post(&["labels", "reset"], json!({"context": context})).await?;
@@ -25,15 +24,15 @@ pub async fn run(command: LabelCommand, client: &Client, output: &Output) -> Don
             let (tool, accepts) = (text_of(&kept, "tool"), text_of(&kept, "accepts"));
             output.say(&kept, &format!("{tool}{to} accepts {accepts} data, as {}.", text_of(&kept, "id")))
         }
-        LabelCommand::Acceptances(limit) => {
-            list::show(&["labels", "acceptances"], &[], limit, (client, output), acceptances).await
+        LabelCommand::Acceptances(paging) => {
+            list::show(&["labels", "acceptances"], &[], paging, (client, output), acceptances).await
         }
         LabelCommand::Withdraw { acceptance } => {
             let answer = client.delete(&["labels", "acceptances", &acceptance]).await?;
             output.say(&answer, &format!("Withdrew {acceptance}."))
         }
         LabelCommand::Asks { since } => {
-            let since = moment(&since, "--since")?.to_string();
+            let since = since.to_string();
             let asks = client.get(&["labels", "asks"], &[("since", Some(since))]).await?;
             output.show(&asks, shown)
         }
@@ -41,7 +40,8 @@ pub async fn run(command: LabelCommand, client: &Client, output: &Output) -> Don
 }
 
 fn contexts(page: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["LABELS", "FROM", "UNTIL", "AGENT", "CONTEXT"]);
+    let mut table =
+        Table::new(["LABELS", "FROM", "UNTIL", "AGENT", "CONTEXT"]).cuts("FROM").drops(["UNTIL", "FROM", "AGENT"]);
     for context in items_of(page) {
         table.row([
             text_of(context, "labels"),
@@ -61,7 +61,7 @@ pub fn origins(origins: &Value) -> String {
 }
 
 fn acceptances(page: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["TOOL", "HOST", "ACCEPTS", "ID"]);
+    let mut table = Table::new(["TOOL", "HOST", "ACCEPTS", "ID"]).cuts("ACCEPTS").drops(["ACCEPTS"]);
     for kept in items_of(page) {
         let host = Some(text_of(kept, "host")).filter(|host| !host.is_empty()).unwrap_or_else(|| "any".to_owned());
         table.row([text_of(kept, "tool"), host, text_of(kept, "accepts"), text_of(kept, "id")]);
@@ -80,12 +80,12 @@ fn shown(asks: &Value, paint: Paint) -> String {
     ))];
     let rows = |member: &str| asks[member].as_array().map(Vec::as_slice).unwrap_or_default();
     if !rows("by_rule").is_empty() {
-        let mut table = Table::new(["REASON", "BY", "ASKS", "PER 100 CALLS"]);
+        let mut table = Table::new(["REASON", "BY", "ASKS", "PER 100 CALLS"]).cuts("BY").drops(["PER 100 CALLS"]);
         for row in rows("by_rule") {
             table.row(["code", "by", "asks", "per_100_calls"].map(|member| text_of(row, member)));
         }
         parts.push(table.render(paint, ""));
-        let mut table = Table::new(["TOOL", "CALLS", "ASKS", "PER 100 CALLS"]);
+        let mut table = Table::new(["TOOL", "CALLS", "ASKS", "PER 100 CALLS"]).cuts("TOOL").drops(["PER 100 CALLS"]);
         for row in rows("by_tool") {
             table.row(["tool", "calls", "asks", "per_100_calls"].map(|member| text_of(row, member)));
         }

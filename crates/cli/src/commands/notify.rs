@@ -14,7 +14,7 @@ pub async fn webhook(command: WebhookCommand, client: &Client, output: &Output) 
             let made = client.post(&["webhooks"], json!({"url": url, "types": types})).await?;
             secret(&made, &format!("Webhook {} is told of {}.", text_of(&made, "id"), text_of(&made, "types")), output)
         }
-        WebhookCommand::List(limit) => list::show(&["webhooks"], &[], limit, (client, output), webhooks).await,
+        WebhookCommand::List(paging) => list::show(&["webhooks"], &[], paging, (client, output), webhooks).await,
         WebhookCommand::Test { webhook } => {
             let trial = client.post(&["webhooks", &webhook, "test"], json!({})).await?;
             if trial["arrived"] == true {
@@ -35,8 +35,8 @@ pub async fn webhook(command: WebhookCommand, client: &Client, output: &Output) 
             let removed = client.delete(&["webhooks", &webhook]).await?;
             output.say(&removed, &format!("Removed webhook {}.", text_of(&removed, "id")))
         }
-        WebhookCommand::Deliveries { webhook, limit } => {
-            list::show(&["webhooks", &webhook, "deliveries"], &[], limit, (client, output), deliveries).await
+        WebhookCommand::Deliveries { webhook, paging } => {
+            list::show(&["webhooks", &webhook, "deliveries"], &[], paging, (client, output), deliveries).await
         }
         WebhookCommand::Keys => {
             let keys = client.get(&["webhooks", "keys"], &[]).await?;
@@ -59,7 +59,8 @@ fn secret(made: &Value, told: &str, output: &Output) -> Done {
 }
 
 fn webhooks(page: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["ID", "STATE", "URL", "TYPES", "PAUSED BECAUSE"]);
+    let mut table =
+        Table::new(["ID", "STATE", "URL", "TYPES", "PAUSED BECAUSE"]).cuts("TYPES").drops(["TYPES", "PAUSED BECAUSE"]);
     for webhook in items_of(page) {
         table.row(["id", "state", "url", "types", "paused_because"].map(|member| text_of(webhook, member)));
     }
@@ -67,7 +68,9 @@ fn webhooks(page: &Value, paint: Paint) -> String {
 }
 
 fn deliveries(page: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["WRITTEN", "TYPE", "STATE", "ATTEMPTS", "NEXT", "LAST ERROR", "ID"]);
+    let mut table = Table::new(["WRITTEN", "TYPE", "STATE", "ATTEMPTS", "NEXT", "LAST ERROR", "ID"])
+        .cuts("LAST ERROR")
+        .drops(["ID", "NEXT", "ATTEMPTS"]);
     for delivery in items_of(page) {
         table.row([
             time_of(delivery, "created_at"),
@@ -79,7 +82,6 @@ fn deliveries(page: &Value, paint: Paint) -> String {
             text_of(delivery, "id"),
         ]);
     }
-    table.drop_last_unless_it_fits(paint);
     table.render(paint, "It was told nothing yet.")
 }
 
@@ -92,7 +94,11 @@ pub async fn settings(command: SettingsCommand, client: &Client, output: &Output
             for setting in &settings {
                 set(&mut changed, setting)?;
             }
-            let saved = client.put(&["settings"], Value::Object(changed)).await?;
+            let see = |failure: Failure| match failure.exit() {
+                Exit::Usage => failure.hint("nothing was changed; see the settings with `toolgate settings show`"),
+                _ => failure,
+            };
+            let saved = client.put(&["settings"], Value::Object(changed)).await.map_err(see)?;
             output.show(&saved, shown)
         }
     }
@@ -137,7 +143,9 @@ pub async fn egress(command: EgressCommand, client: &Client, output: &Output) ->
             let (host, port) = (text_of(&opening, "host"), text_of(&opening, "port"));
             output.say(&opening, &format!("{host}:{port} is open, as {}.", text_of(&opening, "id")))
         }
-        EgressCommand::List(limit) => list::show(&["egress", "openings"], &[], limit, (client, output), openings).await,
+        EgressCommand::List(paging) => {
+            list::show(&["egress", "openings"], &[], paging, (client, output), openings).await
+        }
         EgressCommand::Close { opening } => {
             let closed = client.delete(&["egress", "openings", &opening]).await?;
             output.say(&closed, &format!("{}:{} is closed.", text_of(&closed, "host"), text_of(&closed, "port")))
@@ -146,7 +154,8 @@ pub async fn egress(command: EgressCommand, client: &Client, output: &Output) ->
 }
 
 fn openings(page: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["ID", "HOST", "PORT", "SCHEME", "FOR", "TOOLS", "UNTIL", "REASON"]);
+    let mut table = Table::new(["ID", "HOST", "PORT", "SCHEME", "FOR", "TOOLS", "UNTIL", "REASON"])
+        .drops(["UNTIL", "SCHEME", "TOOLS", "FOR", "REASON"]);
     let all = |text: String| if text.is_empty() { "all".to_owned() } else { text };
     for opening in items_of(page) {
         table.row([

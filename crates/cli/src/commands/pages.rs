@@ -94,6 +94,23 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    #[test]
+    fn every_list_is_read_in_parts_by_the_same_flags() {
+        fn check(command: &clap::Command, lists: &mut usize) {
+            for below in command.get_subcommands() {
+                if below.get_name() == "list" {
+                    let has = |flag: &str| below.get_arguments().any(|argument| argument.get_long() == Some(flag));
+                    assert!(has("limit") && has("cursor"), "{} list", command.get_name());
+                    *lists += 1;
+                }
+                check(below, lists);
+            }
+        }
+        let mut lists = 0;
+        check(&Cli::command(), &mut lists);
+        assert!(lists > 20, "{lists}");
+    }
+
     /// clap takes an argument of a command for the global one of the same name, and its value for that one's.
     #[test]
     fn no_argument_has_the_name_of_a_global_one() {

@@ -12,7 +12,7 @@ use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, note, pr
 
 pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) -> Done {
     match command {
-        TenantCommand::List(limit) => list::show(&["tenants"], &[], limit, (client, output), tenants_table).await,
+        TenantCommand::List(paging) => list::show(&["tenants"], &[], paging, (client, output), tenants_table).await,
         TenantCommand::Create { slug, name, currency } => {
             let tenant = client.post(&["tenants"], json!({"slug": slug, "name": name, "currency": currency})).await?;
             output.say(&tenant, &format!("Created tenant {slug}. Work in it with --tenant {slug}."))
@@ -32,7 +32,8 @@ pub async fn tenant(command: TenantCommand, client: &Client, output: &Output) ->
 }
 
 fn tenants_table(tenants: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["TENANT", "CURRENCY", "OPEN WRITE", "SINCE", "ID", "NAME"]);
+    let mut table =
+        Table::new(["TENANT", "CURRENCY", "OPEN WRITE", "SINCE", "ID", "NAME"]).drops(["ID", "SINCE", "CURRENCY"]);
     for tenant in items_of(tenants) {
         let open = if tenant["open_write"] == true { "on" } else { "off" };
         table.row([
@@ -49,7 +50,7 @@ fn tenants_table(tenants: &Value, paint: Paint) -> String {
 
 pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Done {
     match command {
-        UserCommand::List(limit) => list::show(&["users"], &[], limit, (client, output), users_table).await,
+        UserCommand::List(paging) => list::show(&["users"], &[], paging, (client, output), users_table).await,
         UserCommand::Create(NewUser { name, email, roles, permissions, workspaces, service }) => {
             let kind = service.then_some("service");
             let body = json!({"name": name, "kind": kind, "email": email, "roles": given(roles), "permissions": given(permissions), "workspaces": given(workspaces)});
@@ -87,7 +88,9 @@ fn given(list: Vec<String>) -> Option<Vec<String>> {
 }
 
 fn users_table(users: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["NAME", "KIND", "ROLES", "WORKSPACES", "STATE", "E-MAIL"]);
+    let mut table = Table::new(["NAME", "KIND", "ROLES", "WORKSPACES", "STATE", "E-MAIL"])
+        .cuts("ROLES")
+        .drops(["WORKSPACES", "KIND"]);
     for user in items_of(users) {
         let state = if user["disabled"] == true { "disabled" } else { "active" };
         let [name, kind, roles, workspaces, email] =
@@ -112,8 +115,8 @@ fn show_user(user: &Value, paint: Paint) -> String {
 
 pub async fn workspace(command: WorkspaceCommand, client: &Client, output: &Output) -> Done {
     match command {
-        WorkspaceCommand::List(limit) => {
-            list::show(&["workspaces"], &[], limit, (client, output), workspaces_table).await
+        WorkspaceCommand::List(paging) => {
+            list::show(&["workspaces"], &[], paging, (client, output), workspaces_table).await
         }
         WorkspaceCommand::Create { slug, name } => {
             let workspace = client.post(&["workspaces"], json!({"slug": slug, "name": name})).await?;
@@ -123,7 +126,7 @@ pub async fn workspace(command: WorkspaceCommand, client: &Client, output: &Outp
 }
 
 fn workspaces_table(workspaces: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["WORKSPACE", "SINCE", "ID", "NAME"]);
+    let mut table = Table::new(["WORKSPACE", "SINCE", "ID", "NAME"]).drops(["ID", "SINCE"]);
     for workspace in items_of(workspaces) {
         table.row([
             text_of(workspace, "slug"),

@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolgate_contracts::{Clock, Timestamp};
 use toolgate_policy::cedar::{PolicyFinding, SOURCE_BYTES_MAX};
 
 use super::{counted, list};
 use crate::args::{PolicyCommand, TestPolicy};
 use crate::client::Client;
-use crate::failure::{Done, Exit, Failure};
+use crate::failure::{Done, Exit};
 use crate::input;
-use crate::output::{Output, Paint, Table, clean, items_of, note, text_of, time_of};
+use crate::output::{Output, Paint, Table, clean, items_of, note, person_of, text_of, time_of};
 
 pub async fn run(command: PolicyCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -24,7 +23,7 @@ pub async fn run(command: PolicyCommand, client: &Client, output: &Output) -> Do
             note(&format!("This is revision {number}{active}."));
             Ok(Exit::Done)
         }
-        PolicyCommand::List(limit) => list::show(&["policies"], &[], limit, (client, output), revisions).await,
+        PolicyCommand::List(paging) => list::show(&["policies"], &[], paging, (client, output), revisions).await,
         PolicyCommand::Check { file } => {
             let body = json!({"source": input::read_text(&file, SOURCE_BYTES_MAX)?});
             let checked = client.post(&["policies", "check"], body).await?;
@@ -75,13 +74,13 @@ fn judged(answer: &Value, file: &Path, output: &Output, sentence: impl FnOnce(&V
 }
 
 fn revisions(page: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["REVISION", "SAVED", "BY", "ACTIVATED", "NOTE"]);
+    let mut table = Table::new(["REVISION", "SAVED", "BY", "ACTIVATED", "NOTE"]).drops(["ACTIVATED", "SAVED", "BY"]);
     for revision in items_of(page) {
         let active = if revision["active"] == true { " (decides)" } else { "" };
         table.row([
             format!("{}{active}", text_of(revision, "revision")),
             time_of(revision, "created_at"),
-            text_of(revision, "saved_by"),
+            person_of(revision, "saved_by"),
             time_of(revision, "activated_at"),
             text_of(revision, "note"),
         ]);
@@ -95,8 +94,8 @@ async fn test(wanted: TestPolicy, client: &Client, output: &Output) -> Done {
     let file = Path::new(&policies);
     let source = if of_revision { None } else { Some(input::read_text(file, SOURCE_BYTES_MAX)?) };
     let body = json!({
-        "source": source, "revision": of_revision.then_some(&policies), "since": moment(&since, "--since")?,
-        "until": until.as_deref().map(|until| moment(until, "--until")).transpose()?, "tool": tool, "agent": agent,
+        "source": source, "revision": of_revision.then_some(&policies), "since": since.to_string(),
+        "until": until.map(|until| until.to_string()), "tool": tool, "agent": agent,
     });
     let told = client.post(&["policies", "test"], body).await?;
     if told["ok"] == false {
@@ -118,7 +117,9 @@ fn differences(told: &Value, paint: Paint) -> String {
     ))];
     let rows = |member: &str| told[member].as_array().map(Vec::as_slice).unwrap_or_default();
     if !rows("changes").is_empty() {
-        let mut table = Table::new(["NOW", "BEFORE", "CALLS", "TOOL", "AGENT", "POLICIES", "EXAMPLES"]);
+        let mut table = Table::new(["NOW", "BEFORE", "CALLS", "TOOL", "AGENT", "POLICIES", "EXAMPLES"])
+            .cuts("POLICIES")
+            .drops(["EXAMPLES", "AGENT", "BEFORE"]);
         for row in rows("changes") {
             table.row(
                 ["after", "before", "calls", "tool", "agent", "policies", "examples"]
@@ -128,7 +129,8 @@ fn differences(told: &Value, paint: Paint) -> String {
         parts.push(table.render(paint, ""));
     }
     if !rows("unknowns").is_empty() {
-        let mut table = Table::new(["UNKNOWN BECAUSE", "CALLS", "TOOL", "EXAMPLES"]);
+        let mut table =
+            Table::new(["UNKNOWN BECAUSE", "CALLS", "TOOL", "EXAMPLES"]).cuts("UNKNOWN BECAUSE").drops(["EXAMPLES"]);
         for row in rows("unknowns") {
             table.row(["why", "calls", "tool", "examples"].map(|member| text_of(row, member)));
         }
@@ -140,22 +142,4 @@ fn differences(told: &Value, paint: Paint) -> String {
     let notes = rows("notes").iter().filter_map(Value::as_str).map(|text| format!("- {text}"));
     parts.push(clean(&format!("To know:\n{}", notes.collect::<Vec<_>>().join("\n"))));
     parts.join("\n\n")
-}
-
-/// `7d`, `12h`, `30m` ago, a day, or a moment.
-pub fn moment(text: &str, flag: &str) -> Result<Timestamp, Failure> {
-    let ago = || {
-        let (number, seconds) = [("d", 86_400), ("h", 3_600), ("m", 60)]
-            .into_iter()
-            .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
-        let count: i64 = number.parse::<u32>().ok()?.into();
-        Some(Clock::System.now().plus_seconds(-count * seconds))
-    };
-    let at = text.parse().or_else(|_| format!("{text}T00:00:00Z").parse());
-    at.ok().or_else(ago).ok_or_else(|| {
-        Failure::usage(
-            format!("{flag} is `{text}`, which is no time"),
-            "write 7d, 12h, 2026-11-15 or a moment in RFC 3339",
-        )
-    })
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::list;
-use crate::args::{Limit, ProfileCommand};
+use crate::args::{Paging, ProfileCommand};
 use crate::client::Client;
 use crate::failure::{Done, Failure};
 use crate::input;
@@ -11,7 +11,7 @@ use crate::output::{Detail, Output, Paint, Table, items_of, text_of};
 
 pub async fn run(command: ProfileCommand, client: &Client, output: &Output) -> Done {
     match command {
-        ProfileCommand::List(limit) => list(limit, client, output).await,
+        ProfileCommand::List(paging) => list(paging, client, output).await,
         ProfileCommand::Show { profile } => {
             let profile = client.get(&["profiles", &profile], &[]).await?;
             output.show(&profile, show)
@@ -31,9 +31,9 @@ pub async fn run(command: ProfileCommand, client: &Client, output: &Output) -> D
     }
 }
 
-pub async fn list(limit: Limit, client: &Client, output: &Output) -> Done {
-    list::show(&["profiles"], &[], limit, (client, output), |profiles, paint| {
-        let mut table = Table::new(["NAME", "REVISION", "TIGHTENS"]);
+pub async fn list(paging: Paging, client: &Client, output: &Output) -> Done {
+    list::show(&["profiles"], &[], paging, (client, output), |profiles, paint| {
+        let mut table = Table::new(["NAME", "REVISION", "TIGHTENS"]).drops(["REVISION"]);
         for profile in items_of(profiles) {
             table.row([text_of(profile, "name"), text_of(profile, "revision"), tightens(profile)]);
         }

@@ -11,16 +11,16 @@ use crate::args::{Answer, Ask, InputCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean, items_of, note, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean, items_of, note, person_and_id, person_of, text_of, time_of};
 
 /// How long the server is asked to wait at a time.
 const WAIT_S: u64 = 30;
 
 pub async fn run(command: InputCommand, client: &Client, output: &Output) -> Done {
     match command {
-        InputCommand::List { state, all, run, limit } => {
+        InputCommand::List { state, all, run, paging } => {
             let query = [("state", (!all).then_some(state)), ("run", run)];
-            list::show(&["inputs"], &query, limit, (client, output), table).await
+            list::show(&["inputs"], &query, paging, (client, output), table).await
         }
         InputCommand::Show { id, wait } => show(&id, wait, client, output).await,
         InputCommand::Answer(Answer { id, fields: words, value }) => {
@@ -75,10 +75,10 @@ async fn show(id: &str, wait: Option<u32>, client: &Client, output: &Output) -> 
 }
 
 fn table(questions: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["UNTIL", "ID", "STATE", "BY", "TITLE"]);
+    let mut table = Table::new(["UNTIL", "ID", "STATE", "BY", "TITLE"]).drops(["UNTIL", "BY", "STATE"]);
     for question in items_of(questions) {
-        let [id, state, by, title] = ["id", "state", "asked_by", "title"].map(|member| text_of(question, member));
-        table.row([time_of(question, "expires_at"), id, state, by, title]);
+        let [id, state, title] = ["id", "state", "title"].map(|member| text_of(question, member));
+        table.row([time_of(question, "expires_at"), id, state, person_of(question, "asked_by"), title]);
     }
     table.render(paint, "No questions.")
 }
@@ -93,9 +93,9 @@ fn whole(question: &Value, paint: Paint) -> String {
         .field("Id", text_of(question, "id"))
         .field("Run", text_of(question, "run_id"))
         .field("Call", text_of(question, "call_id"))
-        .field("Asked by", text_of(question, "asked_by"))
+        .field("Asked by", person_and_id(question, "asked_by"))
         .field("Until", time_of(question, "expires_at"))
-        .field("Answered by", text_of(question, "answered_by"))
+        .field("Answered by", person_and_id(question, "answered_by"))
         .section("Fields", &tool_view::properties(&question["schema"], paint))
         .section("Answer", &answer)
         .end()

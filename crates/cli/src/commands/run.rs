@@ -18,9 +18,9 @@ const SPANS_MAX: usize = 200;
 pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done {
     match command {
         RunCommand::Create(new) => create(new, client, output).await,
-        RunCommand::List { state, limit } => {
-            list::show(&["runs"], &[("state", state)], limit, (client, output), |runs, paint| {
-                let mut table = Table::new(["BEGAN", "ID", "STATE", "CALLS", "TITLE"]);
+        RunCommand::List { state, paging } => {
+            list::show(&["runs"], &[("state", state)], paging, (client, output), |runs, paint| {
+                let mut table = Table::new(["BEGAN", "ID", "STATE", "CALLS", "TITLE"]).drops(["BEGAN", "CALLS"]);
                 for run in items_of(runs) {
                     let [id, state, calls, title] =
                         ["id", "state", "calls_counted", "title"].map(|member| text_of(run, member));
@@ -76,9 +76,6 @@ async fn show(id: &str, with_events: bool, with_spans: bool, client: &Client, ou
         }
         run["spans"] = Value::Array(spans);
     }
-    let calls = run["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let agents =
-        if output.is_json() { std::collections::HashMap::new() } else { super::calls::agents_of(calls, client).await };
-    output.show(&run, |run, paint| view::whole(run, &agents, paint))?;
+    output.show(&run, view::whole)?;
     Ok(Exit::Done)
 }

@@ -8,7 +8,7 @@ pub async fn run(client: &Client, output: &Output, query: &str, kind: Option<Str
     let parameters = [("q", Some(query.to_owned())), ("kind", kind), ("limit", Some(limit.to_string()))];
     let found = client.get(&["search"], &parameters).await?;
     output.show(&found, |found, paint| {
-        let mut table = Table::new(["KIND", "NAME", "CLASS", "CATEGORY", "DESCRIPTION"]);
+        let mut table = Table::new(["KIND", "NAME", "CLASS", "CATEGORY", "DESCRIPTION"]).drops(["CATEGORY", "CLASS"]);
         for item in items_of(found) {
             table.row(["kind", "name", "egress_class", "category", "description"].map(|member| text_of(item, member)));
         }

@@ -11,7 +11,7 @@ use crate::args::{In, SecretCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Output, Paint, Table, items_of, note, text_of, time_of};
+use crate::output::{Output, Paint, Table, items_of, note, person_of, text_of, time_of};
 
 pub async fn run(command: SecretCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -28,7 +28,7 @@ pub async fn run(command: SecretCommand, client: &Client, output: &Output) -> Do
             warn(&set);
             Ok(done)
         }
-        SecretCommand::List(limit) => list::show(&["secrets"], &[], limit, (client, output), table).await,
+        SecretCommand::List(paging) => list::show(&["secrets"], &[], paging, (client, output), table).await,
         SecretCommand::Which { name, agent } => which(&name, agent.as_deref(), client, output).await,
         SecretCommand::Allow { name, place: In { scope, workspace }, tools, hosts, code, only } => {
             let body = json!({"workspace": workspace, "tools": tools, "hosts": hosts, "code": code, "only": only});
@@ -109,7 +109,9 @@ fn given_to(secret: &Value) -> String {
 }
 
 fn table(secrets: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["NAME", "SCOPE", "VERSION", "GIVEN TO", "SET", "BY"]);
+    let mut table = Table::new(["NAME", "SCOPE", "VERSION", "GIVEN TO", "SET", "BY"])
+        .cuts("GIVEN TO")
+        .drops(["SET", "VERSION", "BY"]);
     for secret in items_of(secrets) {
         let workspace = secret["workspace"].as_str().map(|slug| format!(" {slug}")).unwrap_or_default();
         table.row([
@@ -118,7 +120,7 @@ fn table(secrets: &Value, paint: Paint) -> String {
             text_of(secret, "version"),
             given_to(secret),
             time_of(secret, "created_at"),
-            text_of(secret, "created_by"),
+            person_of(secret, "created_by"),
         ]);
     }
     table.render(paint, "No secrets; set one with `toolgate secret set NAME`.")

@@ -6,11 +6,11 @@ use super::{counted, list};
 use crate::args::KeysCommand;
 use crate::client::Client;
 use crate::failure::Done;
-use crate::output::{Output, Paint, Table, items_of, text_of, time_of};
+use crate::output::{Output, Paint, Table, items_of, name_of, text_of, time_of};
 
 pub async fn run(command: KeysCommand, client: &Client, output: &Output) -> Done {
     match command {
-        KeysCommand::List(limit) => list::show(&["server-keys"], &[], limit, (client, output), table).await,
+        KeysCommand::List(paging) => list::show(&["server-keys"], &[], paging, (client, output), table).await,
         KeysCommand::Rotate { kind } => {
             let rotated = client.post(&["server-keys", &kind, "rotate"], json!({})).await?;
             output.say(&rotated, &format!("The active {kind} key is {}.", text_of(&rotated, "kids")))
@@ -24,16 +24,15 @@ pub async fn run(command: KeysCommand, client: &Client, output: &Output) -> Done
 }
 
 fn table(keys: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["KIND", "KEY", "STATE", "MADE", "TENANT"]);
+    let mut table = Table::new(["KIND", "KEY", "STATE", "MADE", "TENANT"]).drops(["MADE"]);
     for key in items_of(keys) {
         table.row([
             text_of(key, "kind"),
             text_of(key, "kid"),
             text_of(key, "state"),
             time_of(key, "created_at"),
-            text_of(key, "tenant_id"),
+            name_of(key, "tenant_id", "tenant"),
         ]);
     }
-    table.drop_last_unless_it_fits(paint);
     table.render(paint, "No keys yet.")
 }

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::connect::{Place, Session};
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, note, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean_line, items_of, name_of, note, person_of, text_of, time_of};
 
 pub async fn run(command: TokenCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -23,9 +23,9 @@ pub async fn run(command: TokenCommand, client: &Client, output: &Output) -> Don
         TokenCommand::Narrow { .. } => {
             Err(Failure::from(toolgate_contracts::Fault::internal("a command took the wrong way")))
         }
-        TokenCommand::List { agent, active, limit } => {
+        TokenCommand::List { agent, active, paging } => {
             let query = [("agent", agent), ("active", active.then(|| "true".to_owned()))];
-            list::show(&["tokens"], &query, limit, (client, output), table).await
+            list::show(&["tokens"], &query, paging, (client, output), table).await
         }
         TokenCommand::Revoke { id, agent, token_file } => {
             let id = match (id, token_file) {
@@ -72,8 +72,7 @@ fn read_token(file: &Path) -> Result<String, Failure> {
 fn body(wanted: Wanted) -> Result<Value, Failure> {
     let Wanted { tools, constraints, max_calls, budget, expires_s, run, labels_max, jkt } = wanted;
     let scope: Vec<String> = tools.iter().map(|tool| format!("tool:{tool}")).collect();
-    let read = |text: &String| input::json_or_file(text, "--constraint");
-    let constraints = constraints.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let constraints = input::constraints(&constraints)?;
     Ok(json!({
         "scope": scope, "constraints": constraints, "max_calls": max_calls, "budget": budget, "expires_s": expires_s,
         "run": run, "labels_max": (!labels_max.is_empty()).then_some(labels_max), "jkt": jkt,
@@ -116,14 +115,19 @@ fn page(claims: &Claims, state: &str, info: Option<&Value>, paint: Paint) -> Str
     let info = info.unwrap_or(&Value::Null);
     let said = serde_json::to_value(claims).unwrap_or_default();
     let joined = |member: &str| text_of(&said, member);
+    // What is signed is the id; the name beside it is the server's word.
+    let named = |id: &str, name: &str| match text_of(info, name) {
+        name if name.is_empty() || id.is_empty() => id.to_owned(),
+        name => format!("{name} ({id})"),
+    };
     let constraints: Vec<String> =
         said["constraints"].as_array().into_iter().flatten().map(|one| clean_line(&one.to_string())).collect();
     let calls = claims.max_calls.map(|most| format!("{} of {most}", text_of(info, "calls_used")));
     Detail::new(paint, &format!("Token {}", claims.jti))
         .field("State", state)
         .field("Issuer", joined("iss"))
-        .field("Principal", joined("sub"))
-        .field("Agent", text_of(&said["act"], "sub"))
+        .field("Principal", named(&joined("sub"), "principal_name"))
+        .field("Agent", named(&text_of(&said["act"], "sub"), "agent_name"))
         .field("Run", joined("run"))
         .field("Scope", joined("scope"))
         .field("Calls", calls.unwrap_or_default())
@@ -136,15 +140,23 @@ fn page(claims: &Claims, state: &str, info: Option<&Value>, paint: Paint) -> Str
         .end()
 }
 
+/// Who acts with it.
+fn whose(token: &Value) -> String {
+    match token["agent_id"].as_str() {
+        Some(_) => format!("agent {}", name_of(token, "agent_id", "agent_name")),
+        None => person_of(token, "principal"),
+    }
+}
+
 fn table(tokens: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["ID", "STATE", "AGENT", "CALLS", "EXPIRES", "SCOPE"]);
+    let mut table = Table::new(["ID", "STATE", "BY", "CALLS", "EXPIRES", "SCOPE"]).drops(["CALLS", "EXPIRES", "SCOPE"]);
     for token in items_of(tokens) {
         let used = text_of(token, "calls_used");
         let most = text_of(token, "max_calls");
         table.row([
             text_of(token, "id"),
             text_of(token, "state"),
-            text_of(token, "agent_name"),
+            whose(token),
             if most.is_empty() { used } else { format!("{used} of {most}") },
             time_of(token, "expires_at"),
             text_of(token, "scope"),

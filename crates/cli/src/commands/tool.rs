@@ -37,14 +37,14 @@ pub async fn run(command: ToolCommand, client: &Client, output: &Output) -> Done
             let answer = client.delete(&["agents", &agent, "tools", &tool]).await?;
             output.say(&answer, &format!("{tool} is no longer assigned to {agent}."))
         }
-        ToolCommand::Approve { id, input, reason } => {
-            let approve = Approve { ids: vec![id], input, reason, wait: 30 };
+        ToolCommand::Approve { id, input, reason, standing } => {
+            let approve = Approve { ids: vec![id], input, reason, standing, wait: 30 };
             approvals::approve(approve, client, output).await
         }
         ToolCommand::Reject { id, reason } => approvals::reject(Reject { ids: vec![id], reason }, client, output).await,
         ToolCommand::Preflight { name } => preflight::run(&name, client, output).await,
         ToolCommand::Invocations(wanted) => calls::invocations(wanted, client, output).await,
-        ToolCommand::Versions { name, limit } => tool_show::versions(&name, limit, client, output).await,
+        ToolCommand::Versions { name, paging } => tool_show::versions(&name, paging, client, output).await,
         ToolCommand::Diff { name, from, to } => tool_show::diff(&name, from, to, client, output).await,
     }
 }

@@ -6,15 +6,15 @@ use super::{list, profile};
 use crate::args::{Filters, List};
 use crate::client::Client;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, Paint, Table, items_of, text_of, time_of};
+use crate::output::{Output, Paint, Table, items_of, person_of, text_of, time_of};
 
 pub async fn run(asked: List, client: &Client, output: &Output) -> Done {
-    let List { registry: _, assignments, profiles, agent, filters, all, limit } = asked;
+    let List { registry: _, assignments, profiles, agent, filters, all, paging } = asked;
     if profiles {
-        return profile::list(limit, client, output).await;
+        return profile::list(paging, client, output).await;
     }
     if assignments {
-        return list::show(&["assignments"], &[("agent", agent)], limit, (client, output), assignments_table).await;
+        return list::show(&["assignments"], &[("agent", agent)], paging, (client, output), assignments_table).await;
     }
     let Filters { category, risk, class, state, origin, tool_type, group, tag } = filters;
     let parameters = [
@@ -29,14 +29,15 @@ pub async fn run(asked: List, client: &Client, output: &Output) -> Done {
         ("tag", tag),
         ("all", all.then(|| "true".to_owned())),
     ];
-    list::show(&["tools"], &parameters, limit, (client, output), |tools, paint| tools_table(tools, all, paint)).await
+    list::show(&["tools"], &parameters, paging, (client, output), |tools, paint| tools_table(tools, all, paint)).await
 }
 
 pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {
     let nothing = "No tools here; register one with `toolgate tool register --file TOOL.md --apply`, or see those that are switched off with --all.";
     let members = ["name", "version", "egress_class", "risk", "category"];
     if all {
-        let mut table = Table::new(["NAME", "VERSION", "CLASS", "RISK", "CATEGORY", "STATE", "DESCRIPTION"]);
+        let mut table = Table::new(["NAME", "VERSION", "CLASS", "RISK", "CATEGORY", "STATE", "DESCRIPTION"])
+            .drops(["VERSION", "CATEGORY", "RISK", "CLASS"]);
         for tool in items_of(tools) {
             let [name, version, class, risk, category] = members.map(|member| text_of(tool, member));
             let off = if tool["enabled"] == false { ", off" } else { "" };
@@ -52,7 +53,8 @@ pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {
         }
         return table.render(paint, nothing);
     }
-    let mut table = Table::new(["NAME", "VERSION", "CLASS", "RISK", "CATEGORY", "DESCRIPTION"]);
+    let mut table = Table::new(["NAME", "VERSION", "CLASS", "RISK", "CATEGORY", "DESCRIPTION"])
+        .drops(["VERSION", "CATEGORY", "RISK"]);
     for tool in items_of(tools) {
         let [name, version, class, risk, category] = members.map(|member| text_of(tool, member));
         table.row([name, version, class, risk, category, text_of(tool, "description")]);
@@ -61,14 +63,14 @@ pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {
 }
 
 fn assignments_table(rows: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["AGENT", "TOOL", "PROFILE", "SINCE", "BY"]);
+    let mut table = Table::new(["AGENT", "TOOL", "PROFILE", "SINCE", "BY"]).drops(["SINCE", "BY"]);
     for row in items_of(rows) {
         table.row([
             text_of(row, "agent"),
             text_of(row, "tool"),
             text_of(row, "profile"),
             time_of(row, "created_at"),
-            text_of(row, "created_by"),
+            person_of(row, "created_by"),
         ]);
     }
     table.render(paint, "No assignments; make one with `toolgate tool assign --tool T --agent A`.")

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{list, tool_list, tool_view};
-use crate::args::Limit;
+use crate::args::Paging;
 use crate::client::Client;
 use crate::failure::Done;
-use crate::output::{Output, Paint, Table, clean, items_of, text_of, time_of};
+use crate::output::{Output, Paint, Table, clean, items_of, person_of, text_of, time_of};
 
 pub async fn run(name: &str, form: Option<String>, all: bool, client: &Client, output: &Output) -> Done {
     let rendered = form.is_some();
@@ -32,9 +32,10 @@ fn rendering(value: &Value, _: Paint) -> String {
     }
 }
 
-pub async fn versions(name: &str, limit: Limit, client: &Client, output: &Output) -> Done {
-    list::show(&["tools", name, "versions"], &[], limit, (client, output), |versions, paint| {
-        let mut table = Table::new(["VERSION", "STATE", "PUBLISHED", "BY", "DIGEST", "NOTE"]);
+pub async fn versions(name: &str, paging: Paging, client: &Client, output: &Output) -> Done {
+    list::show(&["tools", name, "versions"], &[], paging, (client, output), |versions, paint| {
+        let mut table =
+            Table::new(["VERSION", "STATE", "PUBLISHED", "BY", "DIGEST", "NOTE"]).drops(["DIGEST", "PUBLISHED", "BY"]);
         for version in items_of(versions) {
             let digest = text_of(version, "definition_digest").chars().take(12).collect();
             let note = [
@@ -47,7 +48,7 @@ pub async fn versions(name: &str, limit: Limit, client: &Client, output: &Output
                 text_of(version, "version"),
                 text_of(version, "state"),
                 time_of(version, "created_at"),
-                text_of(version, "published_by"),
+                person_of(version, "published_by"),
                 digest,
                 note,
             ]);

@@ -134,7 +134,7 @@ fn needs(tool: &Value) -> String {
 pub fn properties(schema: &Value, paint: Paint) -> String {
     let Some(properties) = schema["properties"].as_object() else { return String::new() };
     let required: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut table = Table::new(["FIELD", "TYPE", "", "DESCRIPTION"]);
+    let mut table = Table::new(["FIELD", "TYPE", "", "DESCRIPTION"]).drops([""]);
     for (name, property) in properties {
         let must = if required.contains(&name.as_str()) { "required" } else { "" };
         table.row([name.clone(), kind(property), must.to_owned(), text_of(property, "description")]);

@@ -1,13 +1,14 @@
 //! Approvals with the whole program: killed between any two steps, decided on another replica, and from the command line
 //! with a server and without.
 
+use std::io::{BufRead as _, BufReader};
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use toolgate_contracts::Rng;
-use toolgate_store::MIGRATIONS;
-use toolgate_store::testing::Database;
 
 use crate::caller::{Caller, text};
-use crate::program::{Home, Server, both};
+use crate::program::{Home, Server, both, finish};
+use crate::replicas::Replicas;
 
 async fn park(caller: &Caller, path: &str) -> String {
     let call = json!({"tool": "write_file", "input": {"path": path, "text": path}, "wait": 0, "request_id": path});
@@ -62,20 +63,8 @@ async fn parked_calls_survive_kill_9_and_what_was_decided_runs_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parked_on_one_replica_decided_on_another_run_once_and_answered_to_whoever_waits() {
-    let Some(database) = Database::postgres(MIGRATIONS).await else { return };
-    let mut homes = [Home::new(), Home::new()];
-    let digits = data_encoding::HEXLOWER.encode(&Rng::System.bytes::<32>());
-    let key = homes[0].write("master.key", &digits);
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    }
-    for home in &mut homes {
-        home.set("TOOLGATE_DATABASE", &database.url);
-        home.set("TOOLGATE_MASTER_KEY_FILE", &key);
-    }
-    let (one, two) = (Server::start(&homes[0], &[]), Server::start(&homes[1], &[]));
-    let (asks, decides) = (Caller::owner(&one), Caller::owner(&two));
+    let Some(replicas) = Replicas::start(None).await else { return };
+    let (asks, decides) = (Caller::owner(&replicas.one), Caller::owner(&replicas.two));
     let waiting = {
         let asks = asks.clone();
         let call = json!({"tool": "write_file", "input": {"path": "a.txt", "text": "x"}, "wait": 60});
@@ -97,6 +86,51 @@ async fn parked_on_one_replica_decided_on_another_run_once_and_answered_to_whoev
     assert_eq!((answered.status, &answered.body["status"]), (200, &json!("completed")), "{}", answered.text);
     let calls = asks.all("/calls?tool=write_file").await;
     assert_eq!(calls.len(), 1);
+}
+
+#[test]
+fn a_decision_may_allow_calls_like_it_and_says_which() {
+    both(|home| {
+        let park = |name: &str| {
+            let ran = home.run(&["call", "write_file", &format!("path={name}"), "text=hello", "--json"]);
+            let envelope: Value = serde_json::from_str(&ran.stdout).unwrap();
+            (ran.code, envelope["id"].as_str().unwrap().to_owned())
+        };
+        home.ok(&["settings", "set", "standing_grants_for_critical=true"]);
+        let (_, call) = park("out/one.txt");
+        let unsaid = home.fails(&["tool", "approve", &call, "--standing"]);
+        assert!(unsaid.contains("--constraint '/path const \"out/one.txt\"'"), "{unsaid}");
+        assert!(
+            home.fails(&["tool", "approve", &call, "--standing", "--constraint", "path out"]).contains("/amount max")
+        );
+        let within = ["--standing", "--constraint", "/path path_under out", "--uses", "1", "--expires", "600"];
+        let told = home.ok(&[&["tool", "approve", &call], &within[..]].concat());
+        for part in
+            ["nobody is asked for up to 1 more call of write_file@1.0.0", "/path path_under \"out\"", "grant revoke"]
+        {
+            assert!(told.contains(part), "{told}");
+        }
+        let grants = home.json(&["grant", "list"]);
+        assert_eq!(grants["items"][0]["constraints"], json!([{"pointer": "/path", "path_under": "out"}]), "{grants}");
+        assert_eq!(grants["items"][0]["issued_by_name"], grants["items"][0]["principal_name"], "{grants}");
+        assert_eq!([park("out/two.txt").0, park("out/three.txt").0, park("else.txt").0], [0, 3, 3]);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_watches_is_shown_each_call_that_begins_to_wait_and_ends_it_with_ctrl_c() {
+    let home = Home::new();
+    let server = Server::start(&home, &[]);
+    let caller = Caller::owner(&server);
+    park(&caller, "before.txt").await;
+    let mut watch = home.command(&["approvals", "watch", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["input"]["path"], "before.txt");
+    park(&caller, "after.txt").await;
+    assert_eq!(next()["input"]["path"], "after.txt");
+    kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
+    assert_eq!(finish(watch).code, 0);
 }
 
 #[test]

@@ -62,7 +62,17 @@ impl Tour<'_> {
         let value = serde_json::from_str(&ran.stdout)
             .unwrap_or_else(|error| panic!("{arguments:?}: {error} in {:?}", ran.stdout));
         assert_eq!(ran.stdout.lines().count(), 1, "{arguments:?}: one line where no person looks");
+        self.check_list(arguments, &value);
         value
+    }
+
+    /// A list has the shape that REST gives it.
+    #[track_caller]
+    fn check_list(&self, arguments: &[&str], value: &Value) {
+        if arguments.contains(&"list") {
+            let members: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(members, ["items", "next_cursor"], "{arguments:?}");
+        }
     }
 
     #[track_caller]

@@ -116,6 +116,40 @@ fn mistyped_words_are_suggested() {
 }
 
 #[test]
+fn whoever_leaves_an_id_out_is_told_where_to_find_it() {
+    #[track_caller]
+    fn check(home: &Home, arguments: &[&str], list: Option<&str>) {
+        let printed = home.fails(arguments);
+        let told = printed.lines().find_map(|line| line.strip_prefix("  hint: see what there is with "));
+        assert_eq!(told, list.map(|list| format!("`toolgate {list}`")).as_deref(), "{arguments:?}: {printed}");
+    }
+    let home = Home::new();
+    check(&home, &["calls", "show"], Some("calls list"));
+    check(&home, &["approvals", "approve"], Some("approvals"));
+    check(&home, &["grant", "revoke"], Some("grant list"));
+    check(&home, &["tool", "reject", "--reason", "no"], Some("approvals"));
+    check(&home, &["agent", "create", "--name"], None);
+    check(&home, &["secret", "set"], None);
+    check(&home, &["call"], None);
+    let problem: Value = serde_json::from_str(&home.run(&["grant", "revoke", "--json"]).stdout).unwrap();
+    assert_eq!(problem["detail"], "the following required arguments were not provided: <ID>", "{problem}");
+    assert_eq!(problem["remedy"], "see what there is with `toolgate grant list`", "{problem}");
+}
+
+#[test]
+fn a_list_goes_on_where_it_ended_also_behind_a_time_that_moves() {
+    both(|home| {
+        for text in ["one", "two", "three"] {
+            home.ok(&["call", "echo", &format!("text={text}")]);
+        }
+        let ran = home.run(&["calls", "list", "--since", "1h", "--limit", "2"]);
+        let told = ran.stderr.split_once("go on with ").expect(&ran.stderr).1;
+        let rest: Vec<&str> = ["calls", "list"].into_iter().chain(told.split_whitespace()).collect();
+        assert_eq!(home.json(&rest)["items"].as_array().unwrap().len(), 1, "{rest:?}");
+    });
+}
+
+#[test]
 fn with_json_an_error_is_one_object_on_standard_output_and_the_same_words_on_standard_error() {
     both(|home| {
         let cases: [(&[&str], i32, u64); 4] = [
@@ -146,7 +180,7 @@ fn a_server_that_is_not_there_or_does_not_know_us() {
     };
     assert_snapshot!(at("http://127.0.0.1:1", &["--key", "tg_x", "whoami"]), @r"
     error: cannot reach http://127.0.0.1:1: Connection refused (os error 111)
-      hint: check that the server runs there and that the address is right
+      hint: start a server there with `toolgate serve --listen 127.0.0.1:1`, or leave --server out to work on a data folder
     exit 4
     ");
     assert_snapshot!(at("127.0.0.1:8787", &["--key", "tg_x", "whoami"]), @r"

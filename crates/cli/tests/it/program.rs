@@ -135,6 +135,7 @@ impl Home {
             (r"127\.0\.0\.1:\d{4,}", "[address]"),
             (r"process \d+", "process [pid]"),
             (r"\blocal:\d+", "local:[uid]"),
+            (r"\blocal user \d+", "local user [uid]"),
             (r"migration \d+", "migration [n]"),
             (r"\d+ of \d+", "[n] of [n]"),
             (r"revision \d+, \d+ tenants", "revision [n], [n] tenants"),
@@ -246,11 +247,12 @@ fn wait(child: &mut Child) -> ExitStatus {
 }
 
 pub fn finish(mut child: Child) -> Ran {
-    let stdout = reader(child.stdout.take().unwrap());
+    // Whoever read a part of it has taken it.
+    let stdout = child.stdout.take().map(reader);
     let stderr = reader(child.stderr.take().unwrap());
     let status = wait(&mut child);
     let code = status.code().unwrap_or_else(|| panic!("ended by {status}"));
-    Ran { code, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+    Ran { code, stdout: stdout.map(|read| read.join().unwrap()).unwrap_or_default(), stderr: stderr.join().unwrap() }
 }
 
 fn reader(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {

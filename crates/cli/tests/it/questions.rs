@@ -57,7 +57,7 @@ fn a_question_is_shown_to_a_person() {
 
               Id        [id]
               Run       [id]
-              Asked by  local:[uid]
+              Asked by  local user [uid] (local:[uid])
               Until     [time]
 
             Fields
@@ -77,9 +77,9 @@ fn a_question_is_shown_to_a_person() {
 
               Id           [id]
               Run          [id]
-              Asked by     local:[uid]
+              Asked by     local user [uid] (local:[uid])
               Until        [time]
-              Answered by  local:[uid]
+              Answered by  local user [uid] (local:[uid])
 
             Fields
               FIELD  TYPE                 DESCRIPTION

@@ -12,16 +12,17 @@ use toolgate_store::testing::Database;
 use crate::caller::{Caller, Sent, answer, chance, gap_free, text};
 use crate::program::{Home, Server};
 
-struct Replicas {
-    one: Server,
-    two: Server,
+/// Two servers on one database.
+pub struct Replicas {
+    pub one: Server,
+    pub two: Server,
     _homes: [Home; 2],
     _database: Database,
 }
 
 impl Replicas {
     /// `None` where there is no PostgreSQL.
-    async fn start(redis: Option<&str>) -> Option<Self> {
+    pub async fn start(redis: Option<&str>) -> Option<Self> {
         let database = Database::postgres(MIGRATIONS).await?;
         let mut homes = [Home::new(), Home::new()];
         let digits = data_encoding::HEXLOWER.encode(&Rng::System.bytes::<32>());

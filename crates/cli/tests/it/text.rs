@@ -63,7 +63,7 @@ fn lists_and_details_are_readable() {
     "#);
     assert_snapshot!(show(&["tool", "list", "--origin", "tenant"]), @r"
     NAME     VERSION  CLASS      RISK       CATEGORY          DESCRIPTION
-    getRate  1.0.0    read_only  sensitive  data/exploration  Reads the exchange rate of a currency. Use it before…
+    getRate  1.0.0    read_only  sensitive  data/exploration  Reads the exchange rate of a currency. Use it before converting money. Do not use it for shares, and ask for one currency at a time.
     ");
     assert_snapshot!(show(&["tool", "show", "fetch_rate"]), @r#"
     getRate 1.0.0 — Exchange rate
@@ -103,7 +103,7 @@ fn lists_and_details_are_readable() {
     "#);
     assert_snapshot!(show(&["search", "exchange rate", "--limit", "1"]), @r"
     KIND  NAME     CLASS      CATEGORY          DESCRIPTION
-    tool  getRate  read_only  data/exploration  Reads the exchange rate of a currency. Use it before converting money. Do…
+    tool  getRate  read_only  data/exploration  Reads the exchange rate of a currency. Use it before converting money. Do not use it for shares, and ask for one currency at a time.
     ");
     home.ok(&[
         "agent",
@@ -224,8 +224,8 @@ fn a_change_is_shown_before_it_is_made() {
     let versions: Vec<_> = versions.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_snapshot!(versions.join("\n"), @r"
     VERSION STATE PUBLISHED BY DIGEST NOTE
-    2.0.0 active [time] local:[uid] [digest]
-    1.0.0 active [time] local:[uid] [digest]
+    2.0.0 active [time] local user [uid] [digest]
+    1.0.0 active [time] local user [uid] [digest]
     ");
 }
 

@@ -30,8 +30,8 @@ pub async fn export(wanted: &Export, client: &Client, output: &Output) -> Done {
     }
     loop {
         let query = [
-            ("since", wanted.since.clone()),
-            ("until", wanted.until.clone()),
+            ("since", wanted.since.map(|since| since.to_string())),
+            ("until", wanted.until.map(|until| until.to_string())),
             ("limit", Some(PAGE_EVENTS.to_owned())),
             ("cursor", cursor.take()),
         ];

@@ -5,7 +5,7 @@ use toolgate_contracts::Timestamp;
 
 use super::super::call::outcome::{hint, told, violations};
 use super::duration;
-use crate::output::{Detail, Paint, clean, text_of};
+use crate::output::{Detail, Paint, clean, person_and_id, text_of};
 
 /// Longer values are shown with --json.
 const VALUE_LINES_MAX: usize = 60;
@@ -62,7 +62,7 @@ fn run(call: &Value) -> String {
 }
 
 fn who(call: &Value) -> String {
-    let principal = text_of(call, "principal");
+    let principal = person_and_id(call, "principal");
     match (text_of(call, "agent_name"), text_of(call, "agent_id")) {
         (name, _) if !name.is_empty() => format!("{principal} as agent {name}"),
         (_, id) if !id.is_empty() => format!("{principal} as agent {id}"),
@@ -98,7 +98,9 @@ fn approval(call: &Value) -> String {
         if text.is_empty() { text } else { format!("{before}{text}") }
     };
     let status = text_of(call, "approval_status").replace('_', " ");
-    format!("{status}{}{}", with(" by ", "approval_decided_by"), with(": ", "approval_reason"))
+    let by = person_and_id(call, "approval_decided_by");
+    let by = if by.is_empty() { by } else { format!(" by {by}") };
+    format!("{status}{by}{}", with(": ", "approval_reason"))
 }
 
 fn receipt(receipt: &Value) -> String {

@@ -1,14 +1,12 @@
 //! A run for people: its steps, the runs under it, its calls, what happened and how long it took.
 
-use std::collections::HashMap;
-
 use serde_json::{Value, json};
 
 use super::super::calls;
 use super::events;
-use crate::output::{Detail, Paint, Table, clean, text_of, time_of};
+use crate::output::{Detail, Paint, Table, clean, person_and_id, text_of, time_of};
 
-pub fn whole(run: &Value, agents: &HashMap<String, String>, paint: Paint) -> String {
+pub fn whole(run: &Value, paint: Paint) -> String {
     let title = Some(text_of(run, "title")).filter(|title| !title.is_empty()).unwrap_or_else(|| "Run".to_owned());
     let root = text_of(run, "root_run_id");
     let narrow = paint.narrower(2);
@@ -16,7 +14,7 @@ pub fn whole(run: &Value, agents: &HashMap<String, String>, paint: Paint) -> Str
         .field("Id", text_of(run, "id"))
         .field("Root", if root == text_of(run, "id") { String::new() } else { root })
         .field("Agent", text_of(run, "agent_name"))
-        .field("By", text_of(run, "principal"))
+        .field("By", person_and_id(run, "principal"))
         .field("Reason", text_of(run, "reason"))
         .field("Limits", limits(&run["limits"]))
         .field("Labels", text_of(run, "labels"))
@@ -25,7 +23,7 @@ pub fn whole(run: &Value, agents: &HashMap<String, String>, paint: Paint) -> Str
         .field("Changed", text_of(run, "updated_at"))
         .section("Steps", &steps(run, narrow))
         .section("Runs under it", &runs(run, narrow))
-        .section("Calls", &calls::table(members(run, "calls"), agents, narrow, ""))
+        .section("Calls", &calls::table(members(run, "calls"), narrow, ""))
         .section(
             "Events",
             &members(run, "events").iter().map(|event| events::line(event, paint)).collect::<Vec<_>>().join("\n"),
@@ -44,7 +42,7 @@ fn limits(limits: &Value) -> String {
 }
 
 fn steps(run: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["BEGAN", "ID", "AGENT", "TITLE"]);
+    let mut table = Table::new(["BEGAN", "ID", "AGENT", "TITLE"]).drops(["BEGAN", "AGENT"]);
     for step in members(run, "steps") {
         let [id, agent, title] = ["id", "agent_name", "title"].map(|member| text_of(step, member));
         table.row([time_of(step, "created_at"), id, agent, title]);
@@ -53,7 +51,7 @@ fn steps(run: &Value, paint: Paint) -> String {
 }
 
 fn runs(run: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["BEGAN", "ID", "STATE", "TITLE"]);
+    let mut table = Table::new(["BEGAN", "ID", "STATE", "TITLE"]).drops(["BEGAN"]);
     for under in members(run, "runs") {
         let [id, state, title] = ["id", "state", "title"].map(|member| text_of(under, member));
         table.row([time_of(under, "created_at"), id, state, title]);

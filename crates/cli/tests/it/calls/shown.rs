@@ -44,8 +44,8 @@ fn calls_and_runs_are_readable() {
         allow_duplicates! {
             assert_snapshot!(steady(home, &home.ok(&["calls", "list"])), @r"
             WHEN  ID  TOOL  STATUS  TOOK  BY
-            [time]  [id]  echo@1.0.0  failed VALIDATION_ERROR  local:[uid]
-            [time]  [id]  calculator@1.0.0  completed  [n] ms  local:[uid]
+            [time]  [id]  echo@1.0.0  failed VALIDATION_ERROR  local user [uid]
+            [time]  [id]  calculator@1.0.0  completed  [n] ms  local user [uid]
             ");
             assert_snapshot!(steady(home, &home.ok(&["calls", "show", &text(&failed, "id")])), @r#"
             echo@1.0.0 — failed
@@ -53,7 +53,7 @@ fn calls_and_runs_are_readable() {
               Id  [id]
               Call  [call_id]
               Run  [id], call 1
-              By  local:[uid]
+              By  local user [uid] (local:[uid])
               From  cli
               Began  [moment]
               Ended  [moment]
@@ -80,7 +80,7 @@ fn calls_and_runs_are_readable() {
             Ticket 42 — running
 
               Id  [id]
-              By  local:[uid]
+              By  local user [uid] (local:[uid])
               Limits  max_tool_calls 9
               Began  [moment]
               Changed  [moment]
@@ -91,8 +91,8 @@ fn calls_and_runs_are_readable() {
 
             Calls
               WHEN  ID  TOOL  STATUS  TOOK  BY
-              [time]  [id]  echo@1.0.0  failed VALIDATION_ERROR  local:[uid]
-              [time]  [id]  calculator@1.0.0  completed  [n] ms  local:[uid]
+              [time]  [id]  echo@1.0.0  failed VALIDATION_ERROR  local user [uid]
+              [time]  [id]  calculator@1.0.0  completed  [n] ms  local user [uid]
 
             Events
               [moment]  1 run.started title=Ticket 42
@@ -123,7 +123,7 @@ fn calls_and_runs_are_readable() {
               Call  [call_id]
               Run  [id], call 0
               Step  Look it up
-              By  local:[uid]
+              By  local user [uid] (local:[uid])
               From  cli
               Began  [moment]
               Ended  [moment]
