@@ -8,11 +8,12 @@
 use std::path::Path;
 
 use tempfile::TempDir;
-use toolgate_contracts::Rng;
+use toolgate_contracts::{Rng, TenantId, TenantLimits, TenantSettings, Timestamp};
 
 use crate::backend::{self, Kind, Options, Store};
 use crate::error::Error;
 use crate::migrate::{MIGRATIONS, Migration};
+use crate::people::Tenant;
 
 /// Runs a test on a fresh, migrated store of each kind.
 pub async fn every_store(test: impl AsyncFn(Store)) {
@@ -24,6 +25,24 @@ pub async fn every_database(migrations: &'static [Migration], test: impl AsyncFn
     for database in [Database::sqlite(migrations), Database::postgres(migrations).await].into_iter().flatten() {
         eprintln!("with {:?}", database.kind);
         test(&database).await;
+    }
+}
+
+/// A tenant that nobody has set anything of.
+///
+/// # Panics
+/// Where `slug` is no short name.
+pub fn tenant(id: TenantId, slug: &str, at: Timestamp) -> Tenant {
+    Tenant {
+        id,
+        slug: slug.parse().unwrap_or_else(|error| panic!("{slug}: {error}")),
+        name: slug.to_owned(),
+        currency: "USD".to_owned(),
+        open_write: false,
+        limits: TenantLimits::default(),
+        settings: TenantSettings::default(),
+        policy_revision: 0,
+        created_at: at,
     }
 }
 

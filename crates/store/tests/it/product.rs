@@ -9,7 +9,8 @@ use toolgate_contracts::{
 };
 use toolgate_store::calls::{ApprovalStatus, NewCall, Status};
 use toolgate_store::catalog::{Guarded, Lifecycle, StoredAgent, Tool, Version};
-use toolgate_store::people::{Tenant, User, UserKind, Workspace};
+use toolgate_store::people::{User, UserKind, Workspace};
+use toolgate_store::testing::tenant;
 use toolgate_store::{Change, Error, Outcome, Store};
 
 pub struct Product {
@@ -37,18 +38,7 @@ impl Product {
         };
         let now = product.clock.now();
         let mut change = Change::new(product.tenant);
-        let slug = format!("t{seed}").parse().unwrap();
-        change.insert_tenant(&Tenant {
-            id: product.tenant,
-            slug,
-            name: "T".into(),
-            currency: "USD".into(),
-            open_write: false,
-            limits: toolgate_contracts::TenantLimits::default(),
-            settings: toolgate_contracts::TenantSettings::default(),
-            policy_revision: 0,
-            created_at: now,
-        });
+        change.insert_tenant(&tenant(product.tenant, &format!("t{seed}"), now));
         let workspace = Id::new(&product.clock, &product.rng);
         change.insert_workspace(&Workspace {
             id: workspace,

@@ -5,8 +5,7 @@ use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::{Id, RunId, TenantId, ToolId};
 use toolgate_store::calls::{ApprovalStatus, Status};
-use toolgate_store::people::Tenant;
-use toolgate_store::testing::{Database, every_store};
+use toolgate_store::testing::{Database, every_store, tenant};
 use toolgate_store::{Change, Error, Kind, MIGRATIONS, Scope};
 
 use crate::product::Product;
@@ -227,17 +226,7 @@ async fn names_are_unique_by_their_folded_key_in_a_tenant_and_with_the_global_on
 async fn shared_tool(product: &Product) -> ToolId {
     let id: ToolId = Id::new(&product.clock, &product.rng);
     let mut change = Change::new(TenantId::SYSTEM);
-    change.insert_tenant(&Tenant {
-        id: TenantId::SYSTEM,
-        slug: "system".parse().unwrap(),
-        name: "System".into(),
-        currency: "USD".into(),
-        open_write: false,
-        limits: toolgate_contracts::TenantLimits::default(),
-        settings: toolgate_contracts::TenantSettings::default(),
-        policy_revision: 0,
-        created_at: product.clock.now(),
-    });
+    change.insert_tenant(&tenant(TenantId::SYSTEM, "system", product.clock.now()));
     change.then(
         "INSERT INTO tools (tenant_id, id, name, folded, origin, created_at) VALUES ($1, $2, 'shared', 'shared', 'code', 0)",
         [id.into()],

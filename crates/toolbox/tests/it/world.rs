@@ -8,8 +8,7 @@ use toolgate_contracts::{Clock, Definition, ErrorCode, Id, Rng, Slug, TenantId, 
 use toolgate_engine::{Call, Outcome, Runner as _, testing};
 use toolgate_registry::commands::Registry;
 use toolgate_registry::snapshot::ResolvedTool;
-use toolgate_store::people::Tenant;
-use toolgate_store::testing::every_store;
+use toolgate_store::testing::{every_store, tenant as tenant_row};
 use toolgate_store::{Change, Store};
 use toolgate_toolbox::{BUILTINS, Builtin, TOOLS, Tools};
 use toolgate_vault::Secret;
@@ -39,19 +38,8 @@ impl World {
         let rng = Rng::seeded(7);
         let tenant = TenantId::new(&clock, &rng);
         for (id, slug) in [(TenantId::SYSTEM, "system"), (tenant, "acme")] {
-            let row = Tenant {
-                id,
-                slug: slug.parse().unwrap(),
-                name: slug.to_owned(),
-                currency: "USD".to_owned(),
-                open_write: false,
-                limits: toolgate_contracts::TenantLimits::default(),
-                settings: toolgate_contracts::TenantSettings::default(),
-                policy_revision: 0,
-                created_at: clock.now(),
-            };
             let mut change = Change::new(id);
-            change.insert_tenant(&row);
+            change.insert_tenant(&tenant_row(id, slug, clock.now()));
             store.commit(change).await.unwrap();
         }
         let registry = Registry::open(store.clone(), clock.clone(), rng.clone(), BUILTINS).await.unwrap();

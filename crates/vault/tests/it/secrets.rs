@@ -5,9 +5,8 @@ use toolgate_contracts::{
     Clock, Fault, Principal, ResolvedSecret, Rng, SecretAllowed, SecretPlace, SecretScope, TenantId, Timestamp, UserId,
     WorkspaceId,
 };
-use toolgate_store::people::Tenant;
 use toolgate_store::server_keys::KeyState;
-use toolgate_store::testing::{Database, every_database, every_store};
+use toolgate_store::testing::{Database, every_database, every_store, tenant};
 use toolgate_store::{Change, Kind, MIGRATIONS, Store};
 use toolgate_vault::{Keyring, MasterKey, NewValue, Purpose, Reach, Secret, Stored, Vault};
 
@@ -31,17 +30,7 @@ impl World {
         let (acme, other) = (TenantId::new(&clock, &rng), TenantId::new(&clock, &rng));
         for (id, slug) in [(acme, "acme"), (other, "other")] {
             let mut change = Change::new(id);
-            change.insert_tenant(&Tenant {
-                id,
-                slug: slug.parse().unwrap(),
-                name: slug.to_owned(),
-                currency: "USD".to_owned(),
-                open_write: false,
-                limits: toolgate_contracts::TenantLimits::default(),
-                settings: toolgate_contracts::TenantSettings::default(),
-                policy_revision: 0,
-                created_at: clock.now(),
-            });
+            change.insert_tenant(&tenant(id, slug, clock.now()));
             store.commit(change).await.unwrap();
         }
         let vault = Vault::new(store.clone(), keyring.clone(), clock.clone(), rng.clone());
