@@ -23,6 +23,7 @@ pub mod input;
 pub mod label_views;
 mod labels;
 pub mod metrics;
+pub mod names;
 pub mod notify;
 mod output;
 pub mod permit;

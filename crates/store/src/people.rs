@@ -1,5 +1,7 @@
 //! Tenants, workspaces, accounts and users.
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::{
     AccountId, Fault, Permissions, Role, Slug, TenantId, TenantLimits, TenantSettings, Timestamp, UserId, WorkspaceId,
@@ -213,6 +215,21 @@ impl Store {
              WHERE u.tenant_id = $1 AND u.name > $2 ORDER BY u.name LIMIT $3";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![after.into(), limit.into()]).await?;
         self.with_rights(tenant, rows).await
+    }
+
+    /// The names of these users, whether or not they are in force; one who is not there is left out.
+    pub async fn user_names(
+        &self,
+        tenant: TenantId,
+        users: &BTreeSet<UserId>,
+    ) -> Result<HashMap<UserId, String>, Error> {
+        if users.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let places: Vec<String> = (0..users.len()).map(|index| format!("${}", index + 2)).collect();
+        let sql = format!("SELECT id, name FROM users WHERE tenant_id = $1 AND id IN ({})", places.join(", "));
+        let rows = self.query(&Scope::Tenant(tenant), &sql, users.iter().map(|user| (*user).into()).collect()).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
     }
 
     /// A user by id, else by name, else by e-mail address.
