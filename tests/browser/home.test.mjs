@@ -42,7 +42,7 @@ productTest('a new install says what to do first, and ticks it off', async ({ se
   assert.deepEqual(complaints, [])
 })
 
-productTest('it shows what needs somebody, and settles and answers in place', async ({ server, browser }) => {
+productTest('it shows what needs somebody, and answers in place', async ({ server, browser }) => {
   const owner = asOwner(server)
   const evil = '<img src=x onerror=alert(1)>'
   await owner('POST', '/api/v1/agents', { name: 'scribe' })
@@ -52,7 +52,6 @@ productTest('it shows what needs somebody, and settles and answers in place', as
   await as('POST', '/api/v1/calls', { tool: 'write_file', input: { path: 'a.txt', text: 'hi' }, wait: 0 })
   for (let count = 0; count < 4; count += 1) await as('POST', '/api/v1/calls', { tool: 'calculator', input: { expression: `${count}+1` } })
   await as('POST', '/api/v1/calls', { tool: 'calculator', input: { expression: '1/0' } })
-  const lost = await as('POST', '/api/v1/calls', { tool: 'append_note', input: { text: 'lost' }, mode: 'record', timeout_ms: 200 })
   const run = await owner('POST', '/api/v1/runs', { title: 'Ticket 42' })
   const question = await owner('POST', `/api/v1/runs/${run.id}/inputs`, {
     title: `Which lamp? ${evil}`,
@@ -63,10 +62,9 @@ productTest('it shows what needs somebody, and settles and answers in place', as
   await needs.getByText('decide').waitFor()
   await needs.getByText(evil).waitFor()
   await part(page, 'Recent failures').getByRole('link', { name: /calculator/ }).waitFor()
-  await page.getByRole('img', { name: /calls in the last 24 hours, 1 of them failed/ }).waitFor()
+  await page.getByRole('img', { name: /calls in the last 24 hours, [1-9]/ }).waitFor()
   await part(page, 'Cost').getByRole('link', { name: 'calculator' }).waitFor()
   await part(page, 'Cost').getByRole('link', { name: 'scribe' }).waitFor()
-  await needs.getByText('outcome unknown').waitFor()
   await owner('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'echo', on: true, reason: `it echoes ${evil}` })
   await owner('POST', '/api/v1/agents', { name: 'old' })
   await owner('PUT', '/api/v1/agents/old/state', { state: 'frozen' })
@@ -74,17 +72,8 @@ productTest('it shows what needs somebody, and settles and answers in place', as
   const stopped = part(page, 'What is stopped')
   await stopped.getByText(`it echoes ${evil}`).waitFor()
   await stopped.getByText('is frozen').waitFor()
-  await needs.getByText('outcome unknown').waitFor()
   await page.getByRole('img', { name: /calls in the last 24 hours/ }).waitFor()
   await both(page, 'home')
-
-  await needs.getByRole('button', { name: 'Settle…' }).click()
-  await needs.getByRole('textbox', { name: 'How do you know?' }).fill('the line is in the notebook')
-  await assertAccessible(page)
-  await picture(page, 'home-settle')
-  await needs.getByRole('button', { name: 'It happened' }).click()
-  await needs.getByText('outcome unknown').waitFor({ state: 'detached' })
-  assert.equal((await owner('GET', `/api/v1/calls/${lost.id}`)).status, 'completed')
 
   await needs.getByRole('button', { name: 'Answer…' }).click()
   await needs.getByRole('group', { name: 'Input' }).waitFor()
@@ -107,5 +96,34 @@ productTest('whoever may little sees their own, and no more is asked of the serv
   assert.equal(await part(page, 'First steps').count(), 0)
   await assertAccessible(page)
   await picture(page, 'home-viewer')
+  assert.deepEqual(complaints, [])
+})
+
+// A worker takes a call that changes something, and is never heard of again: a minute later nobody knows.
+productTest('a call of which nobody knows how it ended is settled in place', async ({ server, browser }) => {
+  const owner = asOwner(server)
+  const definition = {
+    name: 'moveLamp', version: '1.0.0', title: 'Move a lamp', description: 'Moves a lamp. Use it to move one. Do not use it for chairs.',
+    category: 'system', egress_class: 'write', runner: { kind: 'external' },
+    input_schema: { type: 'object', additionalProperties: false, properties: {} },
+    output_schema: { type: 'object', additionalProperties: false, properties: {} },
+  }
+  await owner('POST', '/api/v1/tools', { definition, apply: true })
+  await owner('POST', '/api/v1/users', { name: 'desk', kind: 'service', roles: ['service'] })
+  const { secret } = await owner('POST', '/api/v1/keys', { name: 'desk', owner: 'desk', scopes: ['service'] })
+  const lost = await owner('POST', '/api/v1/calls', { tool: 'moveLamp', input: {}, wait: 0 })
+  await owner('POST', `/api/v1/approvals/${lost.id}/decide`, { decision: 'approve' })
+  await call(server, secret, 'POST', '/api/v1/work/lease', { tools: ['moveLamp'], wait: 10 })
+  const { page, complaints } = await signedIn(browser, server)
+  const needs = part(page, 'What needs you')
+  await needs.getByText('outcome unknown').waitFor({ timeout: 100_000 })
+  await needs.getByRole('button', { name: 'Settle…' }).click()
+  await needs.getByRole('textbox', { name: 'How do you know?' }).fill('the line is in the notebook')
+  await assertAccessible(page)
+  await picture(page, 'home-settle')
+  await needs.getByRole('button', { name: 'It happened' }).click()
+  await needs.getByText('outcome unknown').waitFor({ state: 'detached' })
+  assert.equal((await owner('GET', `/api/v1/calls/${lost.id}`)).status, 'completed')
+
   assert.deepEqual(complaints, [])
 })

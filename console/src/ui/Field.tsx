@@ -123,7 +123,7 @@ export function Select({
       onChange={(chosen) => onChange(String(chosen ?? ''))}
       {...(hideLabel ? { 'aria-label': label } : {})}
     >
-      {!hideLabel && <Label>{label}</Label>}
+      {!hideLabel && <Label className={css.label ?? ''}>{label}</Label>}
       <Button className={css.select ?? ''} data-chosen={value !== '' || undefined}>
         <SelectValue>
           {({ selectedText }) =>

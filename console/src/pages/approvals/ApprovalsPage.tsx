@@ -21,12 +21,12 @@ import { useShortcuts } from './shortcuts'
 import { useSteady } from './steady'
 
 const STATES = [
-  { id: 'open', label: 'waiting' },
-  { id: 'approved', label: 'approved' },
-  { id: 'rejected', label: 'rejected' },
-  { id: 'expired', label: 'expired' },
-  { id: 'cancelled', label: 'cancelled' },
-  { id: 'all', label: 'all' },
+  { id: 'open', label: 'Waiting' },
+  { id: 'approved', label: 'Approved' },
+  { id: 'rejected', label: 'Rejected' },
+  { id: 'expired', label: 'Expired' },
+  { id: 'cancelled', label: 'Cancelled' },
+  { id: 'all', label: 'All' },
 ] as const
 
 /** Where the list and the card stand side by side; the same width as in the styles. */
@@ -61,7 +61,9 @@ export function ApprovalsPage() {
     if (!id && window.matchMedia(WIDE).matches) go({ id: first }, true)
   })
 
-  const at = steady.rows.findIndex((row) => row.id === id)
+  // A link may name the call instead of the approval.
+  const at = steady.rows.findIndex((row) => row.id === id || row.call_id === id)
+  const current = steady.rows[at]
   const move = (by: 1 | -1) => {
     const row = steady.rows[at < 0 ? (by === 1 ? 0 : steady.rows.length - 1) : at + by]
     if (!row) return
@@ -72,7 +74,7 @@ export function ApprovalsPage() {
     j: () => move(1),
     k: () => move(-1),
     x: () => {
-      if (id && steady.rows[at]?.state === 'open') toggle(id)
+      if (current?.state === 'open') toggle(current.id)
     },
     '?': () => setHelp(true),
     Escape: () => {
@@ -114,7 +116,7 @@ export function ApprovalsPage() {
               <Inbox
                 rows={steady.rows}
                 gone={steady.gone}
-                current={id}
+                current={current?.id}
                 chosen={chosen}
                 onToggle={toggle}
                 more={list.hasNextPage ? () => void list.fetchNextPage() : undefined}

@@ -105,6 +105,8 @@ function Row({
 /** The values at a glance; the card shows them exactly. */
 function preview(input: unknown): string {
   if (typeof input !== 'object' || input === null) return ''
-  const values = Object.values(input).map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
+  // A lone `false` says nothing at a glance.
+  const telling = Object.values(input).filter((value) => value !== null && typeof value !== 'boolean')
+  const values = telling.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
   return values.join(' · ').replaceAll(/\s+/g, ' ').slice(0, PREVIEW_CHARACTERS)
 }

@@ -1,7 +1,7 @@
 // What the approvals pages ask, and the one way they decide.
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, type Schemas, taken } from '../../api/client'
-import { asApiError } from '../../api/errors'
+import { asApiError, sentence } from '../../api/errors'
 import { withStepUp } from '../../app/StepUp'
 import { notify } from '../../ui/Notices'
 import type { Card } from './card'
@@ -110,7 +110,8 @@ export function useDecide(card: Card) {
     },
     onSuccess: (decided) => {
       client.setQueryData(cardQuery(card.id).queryKey, (before) => ({ ...decided, earlier: before?.earlier ?? null }))
-      notify(decidedWords(decided))
+      const news = newsOf(decided)
+      if (news) notify(news)
     },
     onSettled: (_, error) => {
       // Somebody else was first, or it changed meanwhile: what is on the screen is not true any more.
@@ -120,12 +121,11 @@ export function useDecide(card: Card) {
   })
 }
 
-function decidedWords(decided: Schemas['Decided']): string {
-  const wanted = 'wanted' in decided && typeof decided.wanted === 'string' ? decided.wanted : undefined
-  if (wanted) return `Sent: ${wanted}.`
-  if (decided.state === 'rejected') return `Rejected ${decided.tool}`
-  if (decided.state === 'open') return `Your approval counts: ${decided.tool} waits for others`
-  return decided.standing ? `Approved ${decided.tool}, and calls like it for a while` : `Approved ${decided.tool}`
+/** The bar itself says who decided what; only what it does not say is news, and nothing lies over the buttons. */
+function newsOf({ wanted, standing, state, tool }: Schemas['Decided']): string | undefined {
+  if (wanted) return sentence(wanted)
+  if (standing) return `Calls like this of ${tool} are allowed for a while`
+  return state === 'open' ? `Your approval counts; ${tool} waits for others` : undefined
 }
 
 export function useDecideAll() {

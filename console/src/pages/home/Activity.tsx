@@ -65,8 +65,8 @@ function Bars({ hours }: { hours: readonly Hour[] }) {
                 />
               )
             })}
-            {index % 6 === 5 && (
-              <text x={index * width + width / 2} y={HEIGHT + 13} textAnchor="middle" className={css.label}>
+            {index % 6 === 0 && (
+              <text x={index * width + GAP / 2} y={HEIGHT + 14} className={css.label}>
                 {new Date(hour.at).getHours()}:00
               </text>
             )}
