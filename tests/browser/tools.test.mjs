@@ -54,7 +54,7 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await api('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'calculator', on: true, reason: 'It miscounts' })
   await api('PUT', '/api/v1/secrets/org/SIGNING_KEY', { value: 'a key for the example', tools: ['signText'] })
   const { page, complaints } = await signedIn(browser, server)
-  await page.getByRole('link', { name: 'Tools' }).click()
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Tools' }).click()
   await row(page, 'wait').waitFor()
 
   assert.match(await row(page, 'searchTickets').innerText(), /missing key/)

@@ -9,10 +9,7 @@ const SAID_MS = 1_500
 export function CopyLine({ text, what = 'text' }: { text: string; what?: string }) {
   return (
     <div className={css.line}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard */}
-      <pre tabIndex={0} role="group" aria-label={what}>
-        {text}
-      </pre>
+      <pre>{text}</pre>
       <CopyButton text={text} what={what} />
     </div>
   )

@@ -1,5 +1,6 @@
 // The frame of a page: one line of header with a rule under it, then what it shows.
 import { type ReactNode, useEffect } from 'react'
+import { revealed } from '../lib/hidden'
 import css from './Page.module.css'
 
 export function Page({
@@ -24,7 +25,7 @@ export function Page({
   return (
     <div className={css.page}>
       <header className={css.header}>
-        <h1 className={mono ? css.mono : undefined}>{title}</h1>
+        <h1 className={mono ? css.mono : undefined}>{revealed(title)}</h1>
         {count !== undefined && <span className={css.count}>{count}</span>}
         {badges && <div className={css.badges}>{badges}</div>}
         {actions && <div className={css.actions}>{actions}</div>}

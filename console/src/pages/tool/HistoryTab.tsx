@@ -27,7 +27,12 @@ const COLUMNS: readonly Column<Call>[] = [
   { id: 'by', label: 'By', width: 'minmax(120px, 1fr)', cell: (call) => <span>{caller(call)}</span> },
   { id: 'from', label: 'From', width: '80px', cell: ({ source }) => <span className={css.quiet}>{source}</span> },
   { id: 'version', label: 'Version', width: '80px', cell: ({ tool_version }) => <code>{tool_version}</code> },
-  { id: 'why', label: 'Error', width: '150px', cell: ({ error_code }) => error_code && <code>{error_code}</code> },
+  {
+    id: 'why',
+    label: 'Error',
+    width: '150px',
+    cell: ({ error_code, status }) => status !== 'cancelled' && error_code && <code>{error_code}</code>,
+  },
   { id: 'took', label: 'Took', width: '80px', align: 'right', cell: took },
   {
     id: 'again',

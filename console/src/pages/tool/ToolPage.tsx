@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
-import { sentence } from '../../api/errors'
+import { asApiError, sentence } from '../../api/errors'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
@@ -37,7 +37,14 @@ export function ToolPage() {
     return (
       <Page title={name} mono>
         <Body narrow>
-          <Problem error={found.error} retry={() => void found.refetch()} />
+          {asApiError(found.error).status === 404 ? (
+            <p>
+              There is no tool <code>{revealed(reference(name, version))}</code> for you: it may have another name, or
+              another version, or you have not been given it.
+            </p>
+          ) : (
+            <Problem error={found.error} retry={() => void found.refetch()} />
+          )}
           <Alike name={name} />
         </Body>
       </Page>

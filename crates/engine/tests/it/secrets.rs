@@ -470,6 +470,9 @@ async fn preflight_names_what_is_missing() {
         assert!(reasons().await[0].contains("is not given to `secretive`"), "{:?}", reasons().await);
         world.org_secret(VALUE, &["secretive"]).await;
         assert_eq!(reasons().await, Vec::<String>::new());
+        let found = world.engine.preflight(&world.owner(), "secretive").await.unwrap();
+        assert_eq!((found.secrets[0].scope, found.secrets[0].given), (Some(SecretScope::Org), true));
+        assert!(found.asks.is_empty(), "nobody is asked");
     })
     .await;
 }

@@ -306,6 +306,41 @@ async fn lists_filter_and_page_and_cursors_belong_to_their_list() {
 }
 
 #[tokio::test]
+async fn a_list_by_words_is_best_first_and_says_what_a_call_would_meet() {
+    every_world(async |world| {
+        assert_eq!(world.names(&As::Owner, "q=wait%20some%20seconds").await[0], "wait");
+        assert!(!world.names(&As::Owner, "q=wait&risk=critical").await.contains(&"wait".to_owned()), "filters hold");
+        world.get(&As::Owner, "/api/v1/tools?q=%20").await.refused(400);
+
+        let row = async |who: &As, name: &str| {
+            let list = world.get(who, "/api/v1/tools?limit=500&stopped=true").await.ok();
+            list["items"].as_array().unwrap().iter().find(|tool| tool["name"] == name).cloned().unwrap()
+        };
+        let lacks = json!([{"name": "SIGNING_KEY", "required": true, "purpose": "The key that both sides hold.",
+            "scope": null, "given": false}]);
+        assert_eq!(row(&As::Owner, "signText").await["secrets"], lacks);
+        let key = json!({"value": "a key for the example", "tools": ["signText"]});
+        world.send(&As::Owner, "PUT", "/api/v1/secrets/org/SIGNING_KEY", key).await.ok();
+        let standing = row(&As::Owner, "signText").await["secrets"][0].clone();
+        assert_eq!((standing["scope"].as_str(), standing["given"].as_bool()), (Some("org"), Some(true)));
+        let viewer = world.user("default", "eve", &["viewer"]).await;
+        assert_eq!(row(&viewer, "signText").await["secrets"], json!([]), "who may not call is told nothing");
+
+        let stop = json!({"scope": "tool", "name": "echo", "on": true, "reason": "It repeats itself"});
+        world.send(&As::Owner, "PUT", "/api/v1/kill-switches", stop).await.ok();
+        assert!(!world.names(&As::Owner, "").await.contains(&"echo".to_owned()));
+        assert!(row(&As::Owner, "echo").await["stopped"].as_str().unwrap().contains("It repeats itself"));
+        assert_eq!(row(&As::Owner, "wait").await["stopped"], json!(null));
+
+        world.send(&As::Owner, "PUT", "/api/v1/tools/now/state", json!({"state": "deprecated"})).await.ok();
+        assert!(!world.names(&As::Owner, "").await.contains(&"now".to_owned()));
+        let both = world.names(&As::Owner, "deprecated=true").await;
+        assert!(both.contains(&"now".to_owned()) && both.contains(&"wait".to_owned()), "{both:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn renderings_come_from_the_same_definition() {
     every_world(async |world| {
         let openai = world.get(&As::Owner, "/api/v1/tools/calculator?as=openai").await.ok();

@@ -141,6 +141,13 @@ function Failure({ call }: { call: Details }) {
       </div>
     )
   }
+  if (call.status === 'cancelled') {
+    return (
+      <p className={css.quiet}>
+        {call.cancel_requested_by ? 'It was asked to stop, and stopped.' : 'It was stopped before it ended.'}
+      </p>
+    )
+  }
   if (!error) return null
   const reason = reasonOf(error)
   return (

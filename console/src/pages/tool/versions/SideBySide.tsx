@@ -26,6 +26,8 @@ const LOOK = EditorView.theme({
     color: 'var(--ink-2)',
     borderBlock: '1px solid var(--line)',
   },
+  // The editor's own marks are not in the font.
+  '.cm-collapsedLines:before, .cm-collapsedLines:after': { content: 'none' },
 })
 
 export function SideBySide({
