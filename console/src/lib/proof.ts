@@ -70,8 +70,8 @@ type Found = Pick<Check, 'outcome' | 'words'> & Partial<Pick<Check, 'values'>>
 const TITLES: Record<CheckId, string> = {
   entry: 'The entry is about this call',
   digest: 'Its bytes have the hash on the receipt',
-  path: 'The hash leads to the root of the tree',
-  head: 'The root is the one in the head of this log',
+  path: 'The hash leads to the root in the head',
+  head: 'The head is one of this log',
   signature: 'The log’s key signed that head',
   payloads: 'What you see is what the entry commits to',
 }
@@ -87,7 +87,7 @@ export async function verify(evidence: Evidence, shown: ShownCall): Promise<Veri
     entry: ofThisCall(evidence.entry, shown),
     digest: digest(leaf, evidence.receipt),
     path: proof && head ? path(proof, head, root, evidence.receipt) : unread(),
-    head: head ? origin(head, root, evidence.receipt) : unread(),
+    head: head ? origin(head, evidence.receipt) : unread(),
     signature: proof && head ? await signature(proof, head, evidence.keys) : unread(),
     payloads: await payloads(evidence, shown),
   }
@@ -184,16 +184,13 @@ function path(proof: ProofText, head: Head, root: Uint8Array | undefined, receip
   return { outcome: 'holds', words: `${steps} up to the root.`, values }
 }
 
-function origin(head: Head, root: Uint8Array | undefined, receipt: Evidence['receipt']): Found {
+function origin(head: Head, receipt: Evidence['receipt']): Found {
   const values = [
     { label: 'head', value: head.log },
     { label: 'receipt', value: receipt.log },
   ]
   if (head.log !== receipt.log) return { outcome: 'broken', words: 'The head is of another log.', values }
-  if (!root || hex(root) !== hex(head.root)) {
-    return { outcome: 'broken', words: 'The head’s root is not the one that the entry leads to.', values }
-  }
-  return { outcome: 'holds', words: `A head of ${head.size} entries.`, values }
+  return { outcome: 'holds', words: `It covers ${head.size} entries.`, values }
 }
 
 async function signature(proof: ProofText, head: Head, keys: readonly string[]): Promise<Found> {

@@ -109,7 +109,7 @@ function Shown({ call, frame }: { call: Call; frame: 'drawer' | 'page' }) {
         <DecisionTrail call={call} />
       </Section>
       <Section title="Events">
-        <Events events={events} from={call.created_at} />
+        <Events events={events} from={call.created_at} principal={call.principal} />
       </Section>
       <Receipt call={call} />
     </div>

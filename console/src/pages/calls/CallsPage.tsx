@@ -11,13 +11,14 @@ import { Button } from '../../ui/Button'
 import { Empty } from '../../ui/Empty'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
+import { useRowPx } from '../../ui/rowPx'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { Table } from '../../ui/Table'
 import { CallDrawer } from './CallDrawer'
 import css from './CallsPage.module.css'
 import { type Chosen, FILTERS, filtersOf } from './chosen'
 import { COLUMNS } from './columns'
-import { Filters } from './Filters'
+import { Filters, JumpTo } from './Filters'
 import { freshOf, statusOf, withChanges } from './fresh'
 import { type CallRow, callQueries } from './queries'
 
@@ -69,6 +70,7 @@ function CallList({
   open: string | undefined
 }) {
   const list = useRef<HTMLDivElement>(null)
+  const rowPx = useRowPx()
   const found = useInfiniteQuery(callQueries.pages(chosen))
   const newest = useQuery({ ...callQueries.newest(chosen), enabled: found.isSuccess && !found.isPlaceholderData })
   const told = useTold()
@@ -92,7 +94,11 @@ function CallList({
   const openCall = useCallback((row: CallRow) => choose({ call: row.id }), [choose])
   const linkOf = useCallback((row: CallRow) => `/calls/${row.id}`, [])
   return (
-    <Page title="Calls" count={found.data && !isEmpty ? counted(rows.length, hasNextPage) : undefined}>
+    <Page
+      title="Calls"
+      count={found.data && !isEmpty ? counted(rows.length, hasNextPage) : undefined}
+      actions={<JumpTo chosen={chosen} choose={choose} />}
+    >
       <Filters chosen={chosen} choose={choose} />
       <div role="status" className="visually-hidden">
         {found.isSuccess && !found.isPlaceholderData ? `${counted(rows.length, hasNextPage)} shown` : ''}
@@ -128,6 +134,7 @@ function CallList({
             rowLink={linkOf}
             onOpen={openCall}
             more={more}
+            rowPx={rowPx}
           />
           {found.isError && (
             <Body narrow>

@@ -29,7 +29,7 @@ export function Checks({
           <ShieldQuestion aria-hidden="true" />
         )}
         {broken
-          ? `Broken: ${broken.title.charAt(0).toLowerCase()}${broken.title.slice(1)} — it does not.`
+          ? `Not what was logged: it breaks at “${broken.title}”.`
           : holds
             ? 'Verified in this browser.'
             : 'Not everything could be checked here.'}

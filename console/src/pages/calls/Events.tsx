@@ -5,7 +5,7 @@ import css from './Call.module.css'
 import { eventWords } from './eventWords'
 import type { CallEvent } from './queries'
 
-export function Events({ events, from }: { events: readonly CallEvent[]; from: string }) {
+export function Events({ events, from, principal }: { events: readonly CallEvent[]; from: string; principal: string }) {
   if (events.length === 0) return <p className={css.quiet}>None is kept.</p>
   const start = Date.parse(from)
   return (
@@ -16,7 +16,7 @@ export function Events({ events, from }: { events: readonly CallEvent[]; from: s
             +{duration(Math.max(0, Date.parse(event.at) - start))}
           </time>
           <code>{event.type}</code>
-          <span className={css.quiet}>{revealed(eventWords(event))}</span>
+          <span className={css.quiet}>{revealed(eventWords(event, principal))}</span>
         </li>
       ))}
     </ol>

@@ -66,7 +66,6 @@ export function Filters({ chosen, choose }: Props) {
         {filter('Error', 'error', 'Any error', ERROR)}
         {may(me, 'calls.read.all') && filter('By', 'who', 'Anybody', whose)}
         <Day label="Since" value={chosen.since ?? ''} onChange={(since) => choose({ since })} />
-        <Day label="Jump to" isJump value={chosen.until ?? ''} onChange={(until) => choose({ until })} />
         {chosen.run && (
           <Button
             size="small"
@@ -95,6 +94,11 @@ export function Filters({ chosen, choose }: Props) {
 /** What is chosen can be seen, also where it is none of those that are known. */
 function withChosen(known: readonly Option[], value: string | undefined): readonly Option[] {
   return !value || known.some(({ id }) => id === value) ? known : [...known, { id: value, label: value }]
+}
+
+/** The list is newest first, so it begins with the day that is chosen. */
+export function JumpTo({ chosen, choose }: Props) {
+  return <Day label="Jump to" isJump value={chosen.until ?? ''} onChange={(until) => choose({ until })} />
 }
 
 /** A day, by the browser's own field: it is keyboard-complete and speaks the person's language. */

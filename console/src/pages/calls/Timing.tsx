@@ -9,7 +9,11 @@ export function Timing({ call, events }: { call: Call; events: readonly CallEven
   const now = useNow()
   const phases = phasesOf(call, events, now)
   const total = phases.reduce((sum, { ms }) => sum + ms, 0)
-  if (total === 0) return <p className={css.took}>Took less than a millisecond.</p>
+  // A call that was refused or taken back has no time of its own.
+  if (!call.started_at && call.completed_at && call.approval_status === 'not_required') {
+    return <p className={css.took}>It was refused before it ran.</p>
+  }
+  if (total === 0) return <p className={css.took}>It took less than a millisecond.</p>
   return (
     <figure className={css.timing} aria-label="Where the time went">
       <div className={css.bar} aria-hidden="true">

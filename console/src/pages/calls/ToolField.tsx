@@ -32,7 +32,9 @@ export function ToolField({ value, onChange }: { value: string; onChange: (tool:
       onChange={(key) => send(String(key ?? typed))}
       onBlur={() => send(typed.trim())}
       onKeyDown={(event) => {
-        if (event.key === 'Enter') send(typed.trim())
+        // With an option in focus Enter chooses that one.
+        const chooses = (event.target as HTMLElement).getAttribute('aria-activedescendant')
+        if (event.key === 'Enter' && !chooses) send(typed.trim())
       }}
     >
       <Input

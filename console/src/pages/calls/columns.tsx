@@ -10,17 +10,17 @@ import css from './CallsPage.module.css'
 import type { CallRow } from './queries'
 
 export const COLUMNS: readonly Column<CallRow>[] = [
-  { id: 'tool', label: 'Tool', width: 'minmax(200px, 1fr)', phone: true, cell: (call) => <ToolName call={call} /> },
+  { id: 'tool', label: 'Tool', width: 'minmax(240px, 1fr)', phone: true, cell: (call) => <ToolName call={call} /> },
   { id: 'status', label: 'Status', width: '136px', phone: true, cell: ({ status }) => <CallBadge status={status} /> },
-  { id: 'who', label: 'By', width: 'minmax(110px, 180px)', cell: who },
-  { id: 'approval', label: 'Approval', width: '108px', cell: ({ approval_status }) => asked(approval_status) },
-  { id: 'source', label: 'From', width: '72px', cell: ({ source }) => <span className={css.quiet}>{source}</span> },
-  { id: 'took', label: 'Took', width: '76px', align: 'right', cell: took },
+  { id: 'who', label: 'By', width: '144px', cell: who },
+  { id: 'approval', label: 'Approval', width: '96px', cell: ({ approval_status }) => asked(approval_status) },
+  { id: 'source', label: 'From', width: '64px', cell: ({ source }) => <span className={css.quiet}>{source}</span> },
+  { id: 'took', label: 'Took', width: '68px', align: 'right', cell: took },
   { id: 'cost', label: 'Cost', width: '72px', align: 'right', cell: ({ cost }) => cost ?? '' },
   {
     id: 'when',
     label: 'When',
-    width: '92px',
+    width: '84px',
     align: 'right',
     phone: true,
     cell: ({ created_at }) => <Time at={created_at} />,

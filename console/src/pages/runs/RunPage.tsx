@@ -125,7 +125,7 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
       {events.length > 0 && (
         <div className={css.events}>
           <Section title="Events">
-            <Events events={events} from={view.created_at} />
+            <Events events={events} from={view.created_at} principal={view.principal} />
           </Section>
         </div>
       )}

@@ -15,6 +15,7 @@ import { Empty } from '../../ui/Empty'
 import { Select } from '../../ui/Field'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
+import { useRowPx } from '../../ui/rowPx'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { type Column, Table } from '../../ui/Table'
 import { Time } from '../../ui/Time'
@@ -104,6 +105,7 @@ function RunList({
   mayReadAgents: boolean
 }) {
   const list = useRef<HTMLDivElement>(null)
+  const rowPx = useRowPx()
   const navigate = useNavigate()
   const found = useInfiniteQuery(runQueries.pages(chosen))
   const newest = useQuery({ ...runQueries.newest(chosen), enabled: found.isSuccess })
@@ -184,6 +186,7 @@ function RunList({
             rowLink={({ id }) => `/runs/${id}`}
             onOpen={({ id }) => void navigate(to.run(id))}
             more={more}
+            rowPx={rowPx}
           />
         </div>
       )}
