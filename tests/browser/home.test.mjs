@@ -74,6 +74,15 @@ productTest('it shows what needs somebody, and answers in place', async ({ serve
   await stopped.getByText('is frozen').waitFor()
   await page.getByRole('img', { name: /calls in the last 24 hours/ }).waitFor()
   await both(page, 'home')
+  // A server that was started for development says so with every answer.
+  await page.route('**/api/v1/session', async (route) => {
+    const response = await route.fetch()
+    return route.fulfill({ response, headers: { ...response.headers(), 'toolgate-warning': 'development bypass' } })
+  })
+  await page.reload()
+  await page.getByText('Development bypass.').waitFor()
+  await assertAccessible(page)
+  await picture(page, 'home-bypass')
 
   await needs.getByRole('button', { name: 'Answer…' }).click()
   await needs.getByRole('group', { name: 'Input' }).waitFor()

@@ -3,7 +3,7 @@ import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-qu
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { ArrowLeft, CircleCheckBig, Keyboard } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
-import { useMe } from '../../app/session'
+import { may, useMe } from '../../app/session'
 import { Button } from '../../ui/Button'
 import { Empty } from '../../ui/Empty'
 import { Select } from '../../ui/Field'
@@ -42,6 +42,7 @@ export function ApprovalsPage() {
   const steady = useSteady(items, `${state} ${tool} ${agent}`, list.data?.pages.length ?? 0)
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [help, setHelp] = useState(false)
+  const decides = may(useMe(), 'approvals.decide')
 
   // A new object each time would be another address; only what is given changes.
   const go = (change: { state?: string; tool?: string; agent?: string; id?: string }, replace = false) =>
@@ -74,7 +75,7 @@ export function ApprovalsPage() {
     j: () => move(1),
     k: () => move(-1),
     x: () => {
-      if (current?.state === 'open') toggle(current.id)
+      if (decides && current?.state === 'open') toggle(current.id)
     },
     '?': () => setHelp(true),
     Escape: () => {
@@ -118,7 +119,7 @@ export function ApprovalsPage() {
                 gone={steady.gone}
                 current={current?.id}
                 chosen={chosen}
-                onToggle={toggle}
+                onToggle={decides ? toggle : undefined}
                 more={list.hasNextPage ? () => void list.fetchNextPage() : undefined}
               />
             )}
@@ -238,7 +239,7 @@ function Nothing({ state, filtered }: { state: string; filtered: boolean }) {
   if (state !== 'open') return <Empty title="None yet">Nobody has decided on a call in this way.</Empty>
   return (
     <Empty icon={<CircleCheckBig />} title="Nothing waits" command="toolgate call write_file path=hello.txt text=hello">
-      {me.permissions.includes('approvals.read')
+      {may(me, 'approvals.read')
         ? 'When a call needs a person, it appears here at once. Try it with a tool that writes:'
         : 'You see your own calls here. To see and decide on those of others you need the role approver.'}
     </Empty>

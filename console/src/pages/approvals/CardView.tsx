@@ -27,6 +27,7 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
   const fresh = useFresh()
   const isFolded = card.input_shown.length > limit
   const { name, version } = toolOf(card)
+  const verb = card.state === 'open' ? 'asks' : 'asked'
   return (
     <article className={css.card} aria-labelledby={`title-${card.id}`}>
       <header className={css.header}>
@@ -47,11 +48,11 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
               <Link {...to.agent(card.agent)} className={css.mono}>
                 {revealed(card.agent)}
               </Link>{' '}
-              asks on behalf of <b>{revealed(card.asked_by)}</b>
+              {verb} on behalf of <b>{revealed(card.asked_by)}</b>
             </>
           ) : (
             <>
-              <b>{revealed(card.asked_by)}</b> asks
+              <b>{revealed(card.asked_by)}</b> {verb}
             </>
           )}
           , <Time at={card.created_at} />
@@ -184,7 +185,7 @@ const SOON_MS = 10 * 60 * 1_000
 function Deadline({ card }: { card: Card }) {
   const { ms, frozen } = timeLeft(card, useSecond())
   if (frozen) {
-    return <span className={css.frozen}>stands still while a kill switch holds it; {leftWords(ms)} will be left</span>
+    return <span className={css.frozen}>Stands still while a kill switch holds it; {leftWords(ms)} will be left</span>
   }
   const title = new Date(card.expires_at).toISOString().slice(0, 19).replace('T', ' ')
   return (

@@ -61,7 +61,7 @@ export function EditDialog({
               id="edit"
             />
           )}
-          {problem && <Problem error={problem} />}
+          {problem && findings.length === 0 && <Problem error={problem} />}
           <section aria-live="polite">
             <h3 className={css.heading}>What changes</h3>
             <Difference before={card.input} after={input} />

@@ -24,7 +24,8 @@ export function Inbox({
   gone: ReadonlySet<string>
   current: string | undefined
   chosen: ReadonlySet<string>
-  onToggle: (id: string) => void
+  /** Absent for who may not decide. */
+  onToggle?: ((id: string) => void) | undefined
   more?: (() => void) | undefined
 }) {
   // What became of those that left the list while they were on the screen.
@@ -39,7 +40,7 @@ export function Inbox({
           isGone={gone.has(row.id)}
           isCurrent={row.id === current}
           isChosen={chosen.has(row.id)}
-          onToggle={() => onToggle(row.id)}
+          onToggle={onToggle && (() => onToggle(row.id))}
         />
       ))}
       {more && (
@@ -64,7 +65,7 @@ function Row({
   isGone: boolean
   isCurrent: boolean
   isChosen: boolean
-  onToggle: () => void
+  onToggle: (() => void) | undefined
 }) {
   const { name } = toolOf(row)
   const isOpen = row.state === 'open' && !isGone
@@ -78,7 +79,9 @@ function Row({
       data-testid="row"
     >
       <span className={css.box}>
-        {isOpen && <Checkbox isSelected={isChosen} onChange={onToggle} aria-label={`Choose ${name} of ${who}`} />}
+        {isOpen && onToggle && (
+          <Checkbox isSelected={isChosen} onChange={onToggle} aria-label={`Choose ${name} of ${who}`} />
+        )}
       </span>
       <Link
         to="/approvals"

@@ -117,7 +117,7 @@ function Codes({ items }: { items: readonly string[] }) {
 
 export function Votes({ card }: { card: Card }) {
   const demands = demandsOf(card).filter(({ from }) => from.length > 0)
-  const note = card.need > 1 || card.votes.length > 0 ? `${card.approved} of ${card.need}` : undefined
+  const note = card.need > 1 ? `${card.approved} of ${card.need}` : undefined
   return (
     <Part title="Who decides" note={note}>
       <p className={css.quiet}>

@@ -59,7 +59,7 @@ export function Answer({ question }: { question: Schemas['Question'] }) {
           {revealed(question.title)}
         </Link>
         <span className={css.more}>
-          {revealed(question.asked_by_name ?? '')} until <Time at={question.expires_at} />
+          {revealed(question.asked_by_name ?? '')}, ends <Time at={question.expires_at} />
         </span>
         <Button size="small" aria-expanded={isOpen} onPress={() => void begin()}>
           Answer…
