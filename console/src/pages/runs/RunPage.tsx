@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { Ban, List } from 'lucide-react'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { ApiError } from '../../api/errors'
 import { type Me, may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
@@ -19,7 +19,7 @@ import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { Section } from '../../ui/Section'
 import { SkeletonRows } from '../../ui/Skeleton'
-import { Time, useNow } from '../../ui/Time'
+import { Time } from '../../ui/Time'
 import { CallDrawer } from '../calls/CallDrawer'
 import { Events } from '../calls/Events'
 import { Questions } from './Questions'
@@ -135,11 +135,17 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
   )
 }
 
-/** A clock that stands still once the run has ended. */
+const TICK_MS = 1_000
+
+/** A clock by the second, for bars that grow; it stands still once the run has ended. */
 function useTick(isEnded: boolean): number {
-  const now = useNow()
-  const [stopped] = useState(now)
-  return isEnded ? stopped : Math.max(now, stopped)
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    if (isEnded) return
+    const ticking = setInterval(() => setNow(Date.now()), TICK_MS)
+    return () => clearInterval(ticking)
+  }, [isEnded])
+  return now
 }
 
 /** Why this person cannot cancel it; the server has the last word. */
@@ -216,7 +222,7 @@ function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: 
       )}
       <div>
         <dt>Id</dt>
-        <dd>
+        <dd className={css.id}>
           <CopyId id={view.id} short what="run id" />
         </dd>
       </div>

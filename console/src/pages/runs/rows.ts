@@ -71,7 +71,8 @@ export function timelineOf(
   const rows = root ? flat(root, 0) : []
   const isOpen = OPEN.includes(view.state)
   const from = Date.parse(view.created_at)
-  const ends = rows.map(({ until }) => until ?? now)
+  // Clocks differ: nothing begins after the end of what is shown.
+  const ends = rows.map(({ from: begun, until }) => Math.max(begun, until ?? now))
   const end = Math.max(isOpen ? now : 0, from + 1, ...ends)
   return { rows: rows.slice(1), from, until: end }
 }
