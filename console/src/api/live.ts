@@ -58,6 +58,7 @@ export function follow(client: QueryClient): () => void {
   let gathering: ReturnType<typeof setTimeout> | undefined
   let again: ReturnType<typeof setTimeout> | undefined
   let source: EventSource | undefined
+  let wasBroken = false
 
   const heard = (message: MessageEvent<string>) => {
     const event = JSON.parse(message.data) as LiveEvent
@@ -72,12 +73,18 @@ export function follow(client: QueryClient): () => void {
   }
 
   const open = () => {
-    become('connecting')
+    if (!wasBroken) become('connecting')
     const opened = new EventSource('/api/v1/events')
     source = opened
     for (const type of TYPES) opened.addEventListener(type, heard)
-    opened.onopen = () => become('live')
+    opened.onopen = () => {
+      // What happened in between is unknown: everything that is shown is asked for again.
+      if (wasBroken) void client.invalidateQueries()
+      wasBroken = false
+      become('live')
+    }
     opened.onerror = () => {
+      wasBroken = true
       become('broken')
       // A refusal closes it for good; a break does not.
       if (opened.readyState !== EventSource.CLOSED) return

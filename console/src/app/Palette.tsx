@@ -19,6 +19,8 @@ interface Entry {
 }
 
 const FOUND_MAX = 20
+// As many as fit any screen: the list never scrolls, more letters shorten it.
+const SHOWN_MAX = 8
 
 export function Palette({ isOpen, onClose, me }: { isOpen: boolean; onClose: () => void; me: Me }) {
   return (
@@ -81,7 +83,7 @@ function Finder({ me, onClose }: { me: Me; onClose: () => void }) {
     mono: true,
     act: () => void router.navigate(hit.kind === 'agent' ? to.agent(hit.name) : to.tool(hit.name)),
   }))
-  const entries = asked === '' ? fitting : [...hits, ...fitting]
+  const entries = (asked === '' ? fitting : [...hits, ...fitting]).slice(0, SHOWN_MAX)
   return (
     <Autocomplete inputValue={words} onInputChange={setWords}>
       <SearchField aria-label="Search everything" className={css.search ?? ''} autoFocus>
