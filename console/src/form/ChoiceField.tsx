@@ -137,16 +137,17 @@ export function ChoiceField({
       {...named}
       className={css.joined ?? ''}
       defaultItems={listed}
-      menuTrigger="focus"
       validationBehavior="aria"
       isRequired={required}
       selectedKey={isNone ? null : key}
       onSelectionChange={choose}
     >
       <Input id={control.id} className={css.input ?? ''} placeholder={`Search ${choices.length} options`} />
-      <Button className={css.tool ?? ''} aria-label="Show the options">
-        <ChevronDown aria-hidden="true" />
-      </Button>
+      <span className={css.tools}>
+        <Button className={css.tool ?? ''} aria-label="Show the options">
+          <ChevronDown aria-hidden="true" />
+        </Button>
+      </span>
       {list}
     </ComboBox>
   )

@@ -75,7 +75,7 @@ export function DateField({ kind, value, onChange, pointer, label, required, has
           <DateInput className={`${css.input} ${css.segmentsOfDate}`}>
             {(segment) => <DateSegment segment={segment} className={css.dateSegment ?? ''} />}
           </DateInput>
-          {clear}
+          <span className={css.tools}>{clear}</span>
         </div>
         <span className={css.zone}>UTC</span>
       </TimeField>
@@ -88,6 +88,7 @@ export function DateField({ kind, value, onChange, pointer, label, required, has
       className={css.date ?? ''}
       granularity={kind === 'date' ? 'day' : 'second'}
       hourCycle={24}
+      hideTimeZone
       placeholderValue={
         kind === 'date' ? today(zone) : now(zone).set({ hour: 0, minute: 0, second: 0, millisecond: 0 })
       }
@@ -108,11 +109,14 @@ export function DateField({ kind, value, onChange, pointer, label, required, has
         <DateInput className={`${css.input} ${css.segmentsOfDate}`}>
           {(segment) => <DateSegment segment={segment} className={css.dateSegment ?? ''} />}
         </DateInput>
-        {clear}
-        <Button className={css.tool ?? ''} aria-label={`Calendar for ${label}`}>
-          <CalendarDays aria-hidden="true" />
-        </Button>
+        <span className={css.tools}>
+          {clear}
+          <Button className={css.tool ?? ''} aria-label={`Calendar for ${label}`}>
+            <CalendarDays aria-hidden="true" />
+          </Button>
+        </span>
       </Group>
+      {kind === 'date-time' && <span className={css.zone}>{zone}</span>}
       <Popover className={css.calendar ?? ''}>
         <Dialog aria-label={`Calendar for ${label}`}>
           <Calendar>

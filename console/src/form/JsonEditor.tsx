@@ -25,10 +25,9 @@ const LOOK = EditorView.theme({
     backgroundColor: 'var(--surface)',
     fontSize: '13px',
     minHeight: '200px',
-    maxHeight: '60vh',
   },
   '&.cm-focused': { outline: 'none' },
-  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55', overflow: 'auto' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55', overflow: 'visible' },
   '.cm-content': { caretColor: 'var(--ink)', padding: '8px 0' },
   '.cm-cursor': { borderLeftColor: 'var(--ink)' },
   '.cm-gutters': {

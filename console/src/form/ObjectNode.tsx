@@ -6,10 +6,10 @@ import { Button } from '../ui/Button'
 import { idOf, type NodeProps, useForm } from './context'
 import css from './Form.module.css'
 import { Hint, Need, Wrongs } from './Frame'
-import { isObject, type Json, member, withMember } from './json'
+import { isObject, type Json, member, same, withMember } from './json'
 import { Members } from './Members'
 import { Node } from './Node'
-import { type Field, fieldsOf, objectInitial, type Shape } from './shape'
+import { discriminatorsOf, type Field, fieldsOf, objectInitial, type Shape } from './shape'
 import { counted } from './words'
 
 export function ObjectNode({
@@ -22,13 +22,22 @@ export function ObjectNode({
   required,
   depth,
   bare = false,
+  chosen = false,
 }: NodeProps & { shape: Shape }) {
   const { id: form, model, disabled } = useForm()
   const id = idOf(form, pointer)
   const hint = typeof shape.schema.description === 'string' ? shape.schema.description : undefined
   const isThere = isObject(value)
   const fields = (
-    <Fields schema={schema} shape={shape} value={value} onChange={onChange} pointer={pointer} depth={depth} />
+    <Fields
+      schema={schema}
+      shape={shape}
+      value={value}
+      onChange={onChange}
+      pointer={pointer}
+      depth={depth}
+      chosen={chosen}
+    />
   )
   if (pointer === '') return fields
   if (bare) {
@@ -64,26 +73,35 @@ export function ObjectNode({
     )
   }
   return (
-    <fieldset className={css.group} data-pointer={pointer} id={id} aria-describedby={hint ? `${id}-hint` : undefined}>
-      <legend className={css.head}>
-        <span className={css.label}>{revealed(label)}</span>
+    <div
+      role="group"
+      className={css.group}
+      data-pointer={pointer}
+      id={id}
+      aria-labelledby={`${id}-label`}
+      aria-describedby={hint ? `${id}-hint` : undefined}
+    >
+      <div className={css.head}>
+        <span id={`${id}-label`} className={css.label}>
+          {revealed(label)}
+        </span>
         <Need required={required} />
-      </legend>
-      {isThere && (!required || shape.nullable) && !disabled && (
-        <div className={css.corner}>
-          <Button
-            kind="quiet"
-            size="small"
-            aria-label={`Remove ${label}`}
-            icon={<Trash2 aria-hidden="true" />}
-            onPress={() => onChange(shape.nullable && required ? null : undefined)}
-          />
-        </div>
-      )}
+        {isThere && (!required || shape.nullable) && !disabled && (
+          <span className={css.corner}>
+            <Button
+              kind="quiet"
+              size="small"
+              aria-label={`Remove ${label}`}
+              icon={<Trash2 aria-hidden="true" />}
+              onPress={() => onChange(shape.nullable && required ? null : undefined)}
+            />
+          </span>
+        )}
+      </div>
       <Hint pointer={pointer} hint={hint} />
       <Wrongs pointer={pointer} />
       {fields}
-    </fieldset>
+    </div>
   )
 }
 
@@ -94,9 +112,12 @@ function Fields({
   onChange,
   pointer,
   depth,
-}: Pick<NodeProps, 'schema' | 'value' | 'onChange' | 'pointer' | 'depth'> & { shape: Shape }) {
+  chosen,
+}: Pick<NodeProps, 'schema' | 'value' | 'onChange' | 'pointer' | 'depth'> & { shape: Shape; chosen: boolean }) {
   const { model } = useForm()
   const fields = fieldsOf(model, schema, value, pointer)
+  const tags = chosen ? discriminatorsOf(shape.schema) : []
+  const isSaid = ({ name }: Field) => tags.some(([tag, fixed]) => tag === name && same(member(value, name), fixed))
   const set = (name: string) => (next: Json | undefined) => onChange(withMember(value, name, next))
   const shown = (field: Field) => (
     <Node
@@ -111,8 +132,8 @@ function Fields({
       depth={depth + 1}
     />
   )
-  const plain = fields.filter((field) => !field.advanced)
-  const advanced = fields.filter((field) => field.advanced)
+  const plain = fields.filter((field) => !field.advanced && !isSaid(field))
+  const advanced = fields.filter((field) => field.advanced && !isSaid(field))
   return (
     <div className={css.fields}>
       {plain.map(shown)}

@@ -72,7 +72,7 @@ export function SchemaForm({
         <div className={css.bar}>
           <ToggleButtonGroup
             aria-label="Fill in as"
-            className={css.segments ?? ''}
+            className={`${css.segments} ${css.switch}`}
             selectionMode="single"
             disallowEmptySelection
             selectedKeys={[asText ? 'json' : 'form']}

@@ -85,15 +85,17 @@ export function SecretField({ schema, value, onChange, empty, pointer, required,
         placeholder={placeholderOf(schema)}
         onChange={(event) => onChange(event.currentTarget.value === '' ? empty : event.currentTarget.value)}
       />
-      <button
-        type="button"
-        className={css.tool}
-        aria-label={isShown ? 'Hide what is typed' : 'Show what is typed'}
-        aria-pressed={isShown}
-        onClick={() => setShown(!isShown)}
-      >
-        {isShown ? <EyeOff aria-hidden="true" /> : <Eye aria-hidden="true" />}
-      </button>
+      <span className={css.tools}>
+        <button
+          type="button"
+          className={css.tool}
+          aria-label={isShown ? 'Hide what is typed' : 'Show what is typed'}
+          aria-pressed={isShown}
+          onClick={() => setShown(!isShown)}
+        >
+          {isShown ? <EyeOff aria-hidden="true" /> : <Eye aria-hidden="true" />}
+        </button>
+      </span>
     </div>
   )
 }

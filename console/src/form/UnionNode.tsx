@@ -96,6 +96,7 @@ export function UnionNode({ shape, ...props }: NodeProps & { shape: Shape }) {
             required
             depth={depth + 1}
             bare
+            chosen
           />
         ) : (
           <>

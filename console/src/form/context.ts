@@ -42,4 +42,6 @@ export interface NodeProps {
   depth: number
   /** Within a list or under a heading that says the label already: it is there, but not to be seen. */
   bare?: boolean
+  /** An alternative that was chosen: the members that tell it from the others need no field. */
+  chosen?: boolean
 }

@@ -1,7 +1,7 @@
 // What this browser finds wrong with a value, in words and at the place the server would name. Advice only.
 import type { Finding } from '../api/errors'
-import { at, child, isList, isObject, type Json, type JsonSchema, steps } from './json'
-import { type Judged, listOf, type Model, modelOf } from './model'
+import { at, child, isList, isObject, type Json, type JsonSchema, member, steps } from './json'
+import { effective, type Judged, listOf, type Model, modelOf } from './model'
 import { counted, foundWords, typeWords, valueWords } from './words'
 
 const FINDINGS_MAX = 50
@@ -125,6 +125,12 @@ function told(model: Model, error: Placed, value: Json): Finding | undefined {
   const quoted = error.error.match(/"([\s\S]*)"/)?.[1]
   switch (error.keyword) {
     case 'required':
+      // The server fills in defaults before it judges, though not inside of alternatives.
+      if (quoted !== undefined && !/\/(anyOf|oneOf|if|then|else)\//.test(error.keywordLocation)) {
+        const parent = keywordValue(model, error.keywordLocation.slice(0, error.keywordLocation.lastIndexOf('/')))
+        const part = isObject(parent) && isObject(parent.properties) ? member(parent.properties, quoted) : undefined
+        if (isObject(part) && effective(model, part, undefined).default !== undefined) return undefined
+      }
       return quoted === undefined
         ? undefined
         : { pointer: child(error.pointer, quoted), message: 'Required: fill it in.' }

@@ -118,7 +118,7 @@ function Bars({ data }: { data: ChartData }) {
   )
 }
 
-const SIZE = 300
+const SIZE = 250
 const RADIUS = 104
 
 export function Radar({ data, label }: { data: RadarData; label: string }) {

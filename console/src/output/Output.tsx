@@ -50,7 +50,7 @@ export function Output({ result, content = [], sections = [] }: OutputProps) {
       <div className={css.bar}>
         <ToggleButtonGroup
           aria-label="Show the output as"
-          className={form.segments ?? ''}
+          className={`${form.segments} ${form.switch}`}
           selectionMode="single"
           disallowEmptySelection
           selectedKeys={[asJson ? 'json' : 'view']}
