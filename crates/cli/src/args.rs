@@ -12,6 +12,7 @@ mod policy;
 mod question;
 mod run;
 mod secret;
+mod sign_in;
 mod system;
 mod token;
 mod tool;
@@ -33,6 +34,7 @@ pub use policy::{GuardrailCommand, LabelCommand, PolicyCommand, TestPolicy};
 pub use question::{Answer, Ask, InputCommand};
 pub use run::{NewRun, RunCommand, ShowRun, WorkCommand};
 pub use secret::{In, KeysCommand, SecretCommand};
+pub use sign_in::{InvitationCommand, NewInvitation, SessionCommand, Whose};
 pub use system::{ConfigCommand, DbCommand, Retention, Serve, VerifyResponse};
 pub use token::{TokenCommand, Wanted};
 pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
@@ -204,6 +206,12 @@ pub enum Command {
     /// Manage users and let them sign in
     #[command(subcommand)]
     User(UserCommand),
+    /// Invite people
+    #[command(subcommand)]
+    Invitation(InvitationCommand),
+    /// See where people are signed in, and sign them out
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Manage workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),

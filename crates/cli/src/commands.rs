@@ -28,6 +28,7 @@ mod search;
 mod secret;
 mod serve;
 mod server_keys;
+mod sign_in;
 mod start;
 mod token;
 mod tool;
@@ -115,6 +116,8 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Keys(command) => server_keys::run(command, client, output).await,
         Command::Tenant(command) => people::tenant(command, client, output).await,
         Command::User(command) => people::user(command, client, output).await,
+        Command::Invitation(command) => sign_in::invitation(command, client, output).await,
+        Command::Session(command) => sign_in::session(command, client, output).await,
         Command::Workspace(command) => people::workspace(command, client, output).await,
         Command::Person(command) => people::person(command, client, output).await,
         Command::Audit(command) => audit::run(command, client, session).await,

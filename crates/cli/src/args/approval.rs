@@ -78,19 +78,19 @@ pub struct Approve {
 #[command(next_help_heading = "Calls like it")]
 pub struct Standing {
     /// Allow calls like it for a while: of the same tool, by the same agent or person, within --constraint
-    #[arg(long)]
-    pub standing: bool,
+    #[arg(long = "standing")]
+    pub wanted: bool,
     /// What must hold of their input: `/path path_under out`, or JSON, or @FILE; may be repeated, and all must hold
-    #[arg(long = "constraint", value_name = "CONSTRAINT", requires = "standing")]
+    #[arg(long = "constraint", value_name = "CONSTRAINT", requires = "wanted")]
     pub constraints: Vec<String>,
     /// How many calls [default: 10]
-    #[arg(long, value_name = "COUNT", requires = "standing")]
+    #[arg(long, value_name = "COUNT", requires = "wanted")]
     pub uses: Option<u32>,
     /// How long, at most a day [default: an hour]
-    #[arg(long, value_name = "SECONDS", requires = "standing")]
+    #[arg(long, value_name = "SECONDS", requires = "wanted")]
     pub expires: Option<u64>,
     /// Only in the run of this call, and those under it
-    #[arg(long, requires = "standing")]
+    #[arg(long, requires = "wanted")]
     pub this_run: bool,
 }
 

@@ -121,6 +121,14 @@ pub enum UserCommand {
         /// The user's name, e-mail or id
         name: String,
     },
+    /// Make a link with which a user sets a new password, once, within an hour; it goes by mail where it can
+    Reset {
+        /// The user's name, e-mail or id
+        name: String,
+        /// Print the link even where it could go by mail
+        #[arg(long)]
+        show: bool,
+    },
 }
 
 #[derive(Subcommand)]

@@ -43,7 +43,7 @@ pub async fn approve(approve: Approve, client: &Client, output: &Output) -> Done
         if input.is_some() {
             return Err(Failure::usage("--input with several calls", "edit them one by one"));
         }
-        if standing.standing {
+        if standing.wanted {
             return Err(Failure::usage("--standing with several calls", "a standing grant is made with one decision"));
         }
         return several(&ids, body, client, output).await;
@@ -51,7 +51,7 @@ pub async fn approve(approve: Approve, client: &Client, output: &Output) -> Done
     if let Some(text) = &input {
         body["input"] = input::json_or_file(text, "--input")?;
     }
-    let wanted = standing.standing;
+    let wanted = standing.wanted;
     if wanted {
         body["standing"] = grant::wanted(standing, id, client).await?;
     }

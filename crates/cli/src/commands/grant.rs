@@ -36,7 +36,7 @@ pub async fn run(command: GrantCommand, client: &Client, output: &Output) -> Don
 
 /// What a decision allows besides the call itself.
 pub async fn wanted(standing: Standing, id: &str, client: &Client) -> Result<Value, Failure> {
-    let Standing { standing: _, constraints, uses, expires, this_run } = standing;
+    let Standing { wanted: _, constraints, uses, expires, this_run } = standing;
     if constraints.is_empty() || this_run {
         let card = client.get(&["approvals", id], &[]).await?;
         if constraints.is_empty() {

@@ -70,6 +70,7 @@ pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Don
             let user = client.patch(&["users", &name], body).await?;
             output.show(&user, show_user)
         }
+        UserCommand::Reset { name, show } => super::sign_in::reset(&name, show, client, output).await,
         UserCommand::SignInLink { name } => {
             let link = client.post(&["users", &name, "sign-in-link"], json!({})).await?;
             let done = output.show(&link, |link, _| clean_line(&text_of(link, "url")))?;
@@ -83,7 +84,7 @@ pub async fn user(command: UserCommand, client: &Client, output: &Output) -> Don
 }
 
 /// A list that was not given is not sent.
-fn given(list: Vec<String>) -> Option<Vec<String>> {
+pub fn given(list: Vec<String>) -> Option<Vec<String>> {
     Some(list).filter(|list| !list.is_empty())
 }
 

@@ -62,22 +62,22 @@ impl Tour<'_> {
         let value = serde_json::from_str(&ran.stdout)
             .unwrap_or_else(|error| panic!("{arguments:?}: {error} in {:?}", ran.stdout));
         assert_eq!(ran.stdout.lines().count(), 1, "{arguments:?}: one line where no person looks");
-        self.check_list(arguments, &value);
+        check_list(arguments, &value);
         value
-    }
-
-    /// A list has the shape that REST gives it.
-    #[track_caller]
-    fn check_list(&self, arguments: &[&str], value: &Value) {
-        if arguments.contains(&"list") {
-            let members: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
-            assert_eq!(members, ["items", "next_cursor"], "{arguments:?}");
-        }
     }
 
     #[track_caller]
     pub fn ok(&mut self, arguments: &[&str]) -> Value {
         self.run(arguments, 0)
+    }
+}
+
+/// A list has the shape that REST gives it.
+#[track_caller]
+fn check_list(arguments: &[&str], value: &Value) {
+    if arguments.contains(&"list") {
+        let members: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["items", "next_cursor"], "{arguments:?}");
     }
 }
 
@@ -315,9 +315,29 @@ fn people(tour: &mut Tour) {
     assert_eq!(tour.ok(&["user", "set", "Ada", "--enable"])["disabled"], false);
     let link = tour.ok(&["user", "sign-in-link", "Ada"]);
     assert!(link["url"].as_str().unwrap().contains("/#sign-in="), "{link}");
+    let link = tour.ok(&["user", "reset", "Ada", "--show"]);
+    assert!(link["url"].as_str().unwrap().contains("/reset#"), "{link}");
+    sign_in(tour);
     assert!(tour.ok(&["person", "export", "Ada"]).is_object());
     assert_eq!(tour.ok(&["person", "erase", "Ada"])["applied"], false);
     assert_eq!(tour.ok(&["person", "erase", "Ada", "--apply"])["applied"], true);
+}
+
+fn sign_in(tour: &mut Tour) {
+    let sent = tour.ok(&["invitation", "create", "Ben", "--role", "author", "--workspace", "lab", "--show"]);
+    assert!(sent["url"].as_str().unwrap().contains("/invite#"), "{sent}");
+    let id = sent["invitation"]["id"].as_str().unwrap();
+    let again = tour.ok(&["invitation", "resend", id]);
+    assert_ne!(again["url"], sent["url"]);
+    assert_eq!(tour.ok(&["invitation", "list"])["items"][0]["state"], "open");
+    assert_eq!(tour.ok(&["invitation", "revoke", id])["state"], "revoked");
+    tour.run(&["invitation", "revoke", id], 1);
+
+    assert_eq!(tour.ok(&["session", "list", "--user", "Ada"])["items"], json!([]));
+    // Whoever owns the folder is nobody who signs in.
+    tour.run(&["session", "list"], 1);
+    tour.run(&["session", "end", "01930000-0000-7000-8000-000000000001", "--user", "Ada"], 1);
+    assert_eq!(tour.ok(&["session", "end-all", "--user", "Ada"])["ended"], true);
 }
 
 fn database(tour: &mut Tour) {

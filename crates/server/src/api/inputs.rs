@@ -19,7 +19,7 @@ use crate::problem::Problem;
 #[derive(Serialize, ToSchema)]
 pub struct Question {
     #[serde(flatten)]
-    question: InputRequest,
+    request: InputRequest,
     asked_by_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answered_by_name: Option<String>,
@@ -33,10 +33,10 @@ async fn named(app: &App, caller: &Caller, questions: Vec<InputRequest>) -> Resu
         .map(|who| who.to_string())
         .collect();
     let names = app.engine.names(caller.tenant, people.iter().map(String::as_str)).await?;
-    let view = |question: InputRequest| Question {
-        asked_by_name: names.of_principal(question.asked_by),
-        answered_by_name: question.answered_by.and_then(|by| names.of_principal(by)),
-        question,
+    let view = |request: InputRequest| Question {
+        asked_by_name: names.of_principal(request.asked_by),
+        answered_by_name: request.answered_by.and_then(|by| names.of_principal(by)),
+        request,
     };
     Ok(questions.into_iter().map(view).collect())
 }
