@@ -51,8 +51,13 @@ function Name({ tool }: { tool: ToolRow }) {
           <b>{revealed(tool.title)}</b>
           {tool.title !== tool.name && <code>{tool.name}</code>}
         </span>
-        <span className={css.description}>
-          <Prose text={tool.description} />
+        <span className={css.line}>
+          <span className={css.phoneMarks}>
+            <Marks tool={tool} />
+          </span>
+          <span className={css.description}>
+            <Prose text={tool.description} />
+          </span>
         </span>
       </span>
     </span>
@@ -105,7 +110,7 @@ function Library({
   return (
     <Page
       title="Tools"
-      count={found.data && count !== undefined ? words(count, narrowed ? total : undefined) : undefined}
+      count={found.data && count !== undefined ? words(count, narrowed) : undefined}
       actions={<Finder key="find" q={chosen.q ?? ''} choose={choose} list={list} />}
     >
       <Filters chosen={chosen} choose={choose} administers={administers} />
@@ -144,10 +149,10 @@ function Library({
   )
 }
 
-function words(count: number, of: number | undefined): string {
+function words(count: number, narrowed: boolean): string {
   const shown = count.toLocaleString('en')
-  if (of === undefined || of === count) return count === 1 ? '1 tool' : `${shown} tools`
-  return `${shown} of ${of.toLocaleString('en')}`
+  if (narrowed) return `${shown} found`
+  return count === 1 ? '1 tool' : `${shown} tools`
 }
 
 /** What is typed becomes part of the address when the typing pauses; `/` comes here from anywhere on the page. */
@@ -195,11 +200,16 @@ function Finder({
     <div className={css.find} onKeyDown={(event) => moveAmongLinks(event, list.current)}>
       <SearchField
         label="Search tools"
-        placeholder="Search by name or purpose  ( / )"
+        placeholder="Search by name or purpose"
         value={typed}
         onChange={setTyped}
         inputRef={input}
       />
+      {typed === '' && (
+        <kbd className={css.key} title="Press / to search">
+          /
+        </kbd>
+      )}
     </div>
   )
 }

@@ -84,18 +84,19 @@ export function Waiting({ call, refetch }: { call: Schemas['CallDetails']; refet
         </p>
       )}
       {confirm.error && <Problem error={confirm.error} />}
+      {reason !== undefined && <p className={css.quiet}>{reason}</p>}
       <div className={css.actions}>
-        <Button
-          kind="primary"
-          icon={<Check aria-hidden="true" />}
-          isPending={confirm.isPending}
-          disabledReason={reason}
-          onPress={() => confirm.mutate(shown)}
-        >
-          Confirm and run
-        </Button>
+        {reason === undefined && (
+          <Button
+            kind="primary"
+            icon={<Check aria-hidden="true" />}
+            isPending={confirm.isPending}
+            onPress={() => confirm.mutate(shown)}
+          >
+            Confirm and run
+          </Button>
+        )}
         <Link {...to.approval(shown.id)}>See the approval</Link>
-        {reason !== undefined && <span className={css.quiet}>{reason}</span>}
       </div>
     </div>
   )
