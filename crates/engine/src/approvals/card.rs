@@ -5,20 +5,21 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::Value;
-use toolgate_contracts::definition::{HitlMode, Label};
+use toolgate_contracts::definition::{Approvers, HitlMode, Label};
 use toolgate_contracts::{
     AgentId, ApprovalId, ApprovalState, AskReason, CallId, Caller, Digest, Fault, Page, Permission, Principal, RunId,
     Status, Timestamp, Vote, json as strict,
 };
-use toolgate_policy::labels::Labels;
 use toolgate_store::approvals::{Approval, ApprovalFilter, CastVote, SeenBy};
 use toolgate_store::calls::{CallFilter, CallRecord, Sight};
 use utoipa::ToSchema;
 
-use super::Binding;
-use super::eligible::demands_of;
 use crate::engine::Engine;
+use crate::names::Names;
 use crate::read::sees;
+
+/// How many approvals a token is told of by their number.
+const COUNTED_OF_TOKEN_MAX: u32 = 100;
 
 /// An approval as it is shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -48,7 +49,9 @@ pub struct Card {
     pub need: u32,
     /// What the votes must fulfil: `[{need, from}]`.
     #[schema(value_type = Vec<Object>)]
-    pub approvers: Value,
+    pub approvers: Vec<Approvers>,
+    /// How many have approved, of those who may still decide.
+    pub approved: u32,
     pub votes: Vec<CardVote>,
     pub round: u32,
     /// What will run, exactly.
@@ -64,6 +67,7 @@ pub struct Card {
     #[schema(value_type = Option<Object>)]
     pub proposed_input: Option<Value>,
     pub edited_by: Option<String>,
+    pub edited_by_name: Option<String>,
     pub labels: Vec<Label>,
     /// Where labelled data came from.
     pub origins: Vec<String>,
@@ -79,6 +83,7 @@ pub struct Card {
     /// Set while a kill switch holds its deadline.
     pub frozen_at: Option<Timestamp>,
     pub decided_by: Option<String>,
+    pub decided_by_name: Option<String>,
     pub decided_at: Option<Timestamp>,
     pub decision_reason: Option<String>,
     pub created_at: Timestamp,
@@ -87,7 +92,10 @@ pub struct Card {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CardVote {
     pub voter: String,
+    pub voter_name: Option<String>,
     pub vote: Vote,
+    /// Whether it counts: whoever lost the right since has not voted.
+    pub counts: bool,
     pub reason: Option<String>,
     pub at: Timestamp,
 }
@@ -100,6 +108,22 @@ pub struct Earlier {
     #[schema(value_type = Option<Object>)]
     pub input: Option<Value>,
     pub at: Timestamp,
+}
+
+/// What a card is made of, before it is known who the people on it are.
+struct AskedFor {
+    approval: Approval,
+    record: CallRecord,
+    votes: Vec<CastVote>,
+    principal: String,
+}
+
+impl AskedFor {
+    fn people(&self) -> impl Iterator<Item = &str> {
+        let Approval { decided_by, edited_by, .. } = &self.approval;
+        let decided = [decided_by, edited_by].into_iter().filter_map(Option::as_deref);
+        decided.chain(self.votes.iter().map(|vote| vote.voter.as_str())).chain([self.principal.as_str()])
+    }
 }
 
 impl Engine {
@@ -120,18 +144,28 @@ impl Engine {
     ) -> Result<Page<Card>, Fault> {
         let filter = self.as_seen_by(caller, filter).await?;
         let page = self.store.approvals(caller.tenant, &filter, cursor, limit).await?;
-        let mut items = Vec::with_capacity(page.items.len());
+        let mut seen = Vec::with_capacity(page.items.len());
         for approval in page.items {
             let Some(record) = self.store.call(caller.tenant, approval.call).await? else { continue };
             if self.sees_approval(caller, &approval, &record).await? {
-                items.push(self.card(caller, approval, record).await?);
+                seen.push(self.asked(caller, approval, record).await?);
             }
+        }
+        let names = self.names(caller.tenant, seen.iter().flat_map(AskedFor::people)).await?;
+        let mut items = Vec::with_capacity(seen.len());
+        for asked in seen {
+            items.push(self.card_of(caller, asked, &names).await?);
         }
         Ok(Page { items, next_cursor: page.next_cursor })
     }
 
     /// How many of a list the caller sees.
     pub async fn count_approvals(&self, caller: &Caller, filter: &ApprovalFilter) -> Result<u32, Fault> {
+        if caller.token.is_some() {
+            // Its page leaves out what the token is not for.
+            let seen = self.list_approvals(caller, filter, None, COUNTED_OF_TOKEN_MAX).await?.items;
+            return Ok(u32::try_from(seen.len()).unwrap_or(COUNTED_OF_TOKEN_MAX));
+        }
         let filter = self.as_seen_by(caller, filter).await?;
         Ok(self.store.count_approvals(caller.tenant, &filter).await?)
     }
@@ -154,6 +188,8 @@ impl Engine {
         }
         Ok(match self.sight_of_own(caller).await? {
             Sight::OwnAndManaged { viewer, agents } => SeenBy::Asker { own: viewer, agents },
+            // What the token is not for is left out of the page.
+            Sight::Token(token) => SeenBy::Asker { own: token.viewer, agents: Vec::new() },
             // INVARIANT: never of `sight_of_own`.
             Sight::Everything => SeenBy::Asker { own: caller.principal, agents: Vec::new() },
         })
@@ -184,11 +220,23 @@ impl Engine {
     async fn sight_of_own(&self, caller: &Caller) -> Result<Sight, Fault> {
         Ok(match self.sight(caller).await? {
             Sight::Everything => Sight::OwnAndManaged { viewer: caller.principal, agents: Vec::new() },
-            own @ Sight::OwnAndManaged { .. } => own,
+            own @ (Sight::OwnAndManaged { .. } | Sight::Token(_)) => own,
         })
     }
 
     pub(super) async fn card(&self, caller: &Caller, approval: Approval, record: CallRecord) -> Result<Card, Fault> {
+        let asked = self.asked(caller, approval, record).await?;
+        let names = self.names(caller.tenant, asked.people()).await?;
+        self.card_of(caller, asked, &names).await
+    }
+
+    async fn asked(&self, caller: &Caller, approval: Approval, record: CallRecord) -> Result<AskedFor, Fault> {
+        let votes = self.store.votes(caller.tenant, approval.id, approval.round).await?;
+        Ok(AskedFor { principal: record.principal.to_string(), approval, record, votes })
+    }
+
+    async fn card_of(&self, caller: &Caller, asked: AskedFor, names: &Names) -> Result<Card, Fault> {
+        let AskedFor { approval, record, votes, principal } = asked;
         let tenant = caller.tenant;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(tenant)?;
@@ -196,9 +244,17 @@ impl Engine {
         let definition = registry
             .tool_by_id(record.tool)
             .and_then(|tool| tool.tool.version(&version?).map(|version| version.definition.clone()));
-        let votes = self.store.votes(tenant, approval.id, approval.round).await?;
-        let asked_by = self.name_of(tenant, record.principal).await?;
-        let binding: Option<Binding> = serde_json::from_value(approval.binding.clone()).ok();
+        let asked_by = names.of_principal(record.principal).unwrap_or_else(|| "somebody who left".to_owned());
+        let name_of = |who: Option<&String>| who.and_then(|who| names.of(who));
+        // Whoever reads what somebody else was about to send has seen what is in it.
+        if record.input.is_some() || record.proposed_input.is_some() {
+            self.join_read(caller, &approval.binding.labels, &record.tool_name).await?;
+        }
+        let counted: Vec<String> = if approval.state == ApprovalState::Open {
+            self.counted(tenant, &approval, &record, &votes).await?.by
+        } else {
+            votes.iter().filter(|vote| vote.vote == Vote::Approve).map(|vote| vote.voter.clone()).collect()
+        };
         let origins =
             if record.in_run { self.store.run(tenant, record.run).await?.map(|run| run.origins) } else { None };
         let text = record.input.as_ref().map(strict::canonical).unwrap_or_default();
@@ -214,18 +270,22 @@ impl Engine {
                 .map_or_else(|| record.tool_name.clone(), |definition| definition.effective_title().to_owned()),
             egress_class: record.class.to_string(),
             risk: definition.as_ref().map(|definition| definition.effective_risk().to_string()).unwrap_or_default(),
-            principal: record.principal.to_string(),
+            principal,
             asked_by,
             agent_id: record.agent,
             agent: record.agent.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string()),
-            approvers: serde_json::to_value(demands_of(&approval)).unwrap_or_default(),
+            approvers: approval.approvers,
             reasons: approval.reasons,
             mode: approval.mode,
             person_required: approval.person_required,
             need: approval.need,
+            approved: u32::try_from(counted.len()).unwrap_or(u32::MAX),
             votes: votes
                 .into_iter()
-                .map(|CastVote { voter, vote, reason, at }| CardVote { voter, vote, reason, at })
+                .map(|CastVote { voter, vote, reason, at }| {
+                    let counts = vote == Vote::Reject || counted.contains(&voter);
+                    CardVote { voter_name: names.of(&voter), voter, vote, counts, reason, at }
+                })
                 .collect(),
             round: approval.round,
             input_shown: shown(&text),
@@ -233,31 +293,23 @@ impl Engine {
             input: record.input,
             input_digest: approval.input_digest,
             proposed_input: record.proposed_input,
+            edited_by_name: name_of(approval.edited_by.as_ref()),
             edited_by: approval.edited_by,
-            labels: binding.as_ref().map_or(Labels::NONE, |binding| binding.labels).to_vec(),
+            labels: approval.binding.labels,
             origins: origins
                 .and_then(|origins| serde_json::from_value::<toolgate_policy::labels::Origins>(origins).ok())
                 .map(|origins| origins.names().map(str::to_owned).collect())
                 .unwrap_or_default(),
             reaches: definition.map(|definition| definition.hosts.clone()).unwrap_or_default(),
-            secrets: binding.and_then(|binding| binding.secrets),
+            secrets: approval.binding.secrets,
             earlier: None,
             expires_at: approval.expires_at,
             frozen_at: approval.frozen_at,
+            decided_by_name: name_of(approval.decided_by.as_ref()),
             decided_by: approval.decided_by,
             decided_at: approval.decided_at,
             decision_reason: approval.decision_reason,
             created_at: approval.created_at,
-        })
-    }
-
-    async fn name_of(&self, tenant: toolgate_contracts::TenantId, principal: Principal) -> Result<String, Fault> {
-        Ok(match principal {
-            Principal::Local(uid) => format!("local user {uid}"),
-            Principal::User(user) => {
-                let holder = self.store.user_holder(tenant, user).await?;
-                holder.map_or_else(|| "somebody who left".to_owned(), |holder| holder.user_name)
-            }
         })
     }
 
@@ -273,13 +325,10 @@ impl Engine {
         // Its own id is a moment older than itself.
         let page = self.store.calls(caller.tenant, &sight, &filter, None, 2).await?;
         let Some(before) = page.items.iter().find(|before| before.id != record.id) else { return Ok(None) };
-        let found = self.store.call(caller.tenant, before.id).await?;
-        Ok(found.map(|before| Earlier {
-            call_id: before.id,
-            status: before.status,
-            input: before.input,
-            at: before.created_at,
-        }))
+        let Some(before) = self.store.call(caller.tenant, before.id).await? else { return Ok(None) };
+        self.join_input(caller, &before).await?;
+        let CallRecord { id, status, input, created_at, .. } = before;
+        Ok(Some(Earlier { call_id: id, status, input, at: created_at }))
     }
 }
 

@@ -9,7 +9,6 @@ use toolgate_contracts::{
 use toolgate_store::approvals::{Approval, CastVote, Shown};
 use toolgate_store::calls::CallRecord;
 
-use crate::again::{Asker, Shown};
 use crate::engine::Engine;
 
 /// How recently somebody must have signed in to approve what is critical, where the tenant wants that.
@@ -166,8 +165,8 @@ impl Engine {
         let now = self.clock.now();
         let fresh = match caller.credential {
             Credential::BrowserSession(session) => {
-                let began = self.store.session_began(caller.tenant, session).await?;
-                began.is_some_and(|began| now <= began.plus_seconds(STEP_UP_S))
+                let proved = self.store.session_proved(caller.tenant, session).await?;
+                proved.is_some_and(|proved| now <= proved.plus_seconds(STEP_UP_S))
             }
             Credential::ApiKey(_) | Credential::Token(_) | Credential::DatabaseRole | Credential::LocalFolder => false,
         };
@@ -178,7 +177,8 @@ impl Engine {
             FaultKind::Forbidden,
             "the tool is critical, and this tenant wants a fresh sign-in for that",
             "sign in again in the browser and decide within five minutes",
-        ))
+        )
+        .with_details(serde_json::json!({"step_up": true})))
     }
 
     /// A voter as they stand now; `None` when they are gone.
@@ -237,6 +237,7 @@ fn is_asker(person: &Person, approval: &Approval, record: &CallRecord) -> bool {
     at_browser && person.principal == record.principal && record.agent.is_none()
 }
 
+/// By role or by id. Names are no proof: whoever may give out names could give a second person the first one's.
 pub(super) fn is_among(person: &Person, demand: &Approvers) -> bool {
     demand.from.iter().any(|word| match word.strip_prefix("role:") {
         Some(role) => person.roles.iter().any(|held| held.as_str() == role),

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::definition::{Approvers, Risk};
 use toolgate_contracts::{
-    AgentId, Caller, Digest, Fault, FaultKind, FoldedName, GrantId, Page, Permission, RunId, Timestamp, ToolId,
-    ToolRef, json as strict,
+    AgentId, Caller, Digest, Fault, FaultKind, FoldedName, GrantId, Page, Permission, Principal, RunId, TenantId,
+    Timestamp, ToolId, ToolRef, UserId, WorkspaceId, json as strict,
 };
 use toolgate_policy::constraint::Constraints;
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
@@ -17,9 +17,9 @@ use toolgate_store::grants::Grant;
 use utoipa::ToSchema;
 
 use super::eligible::{self, is_among};
-use super::park::members;
 use crate::asking::Asking;
 use crate::engine::Engine;
+use crate::entry::members;
 use crate::record::Consent;
 use crate::submit::Asked;
 
@@ -73,6 +73,7 @@ struct Bound {
 /// What was checked and may be granted.
 pub(crate) struct Checked {
     tool: ToolId,
+    workspace: Option<WorkspaceId>,
     bound: Bound,
     uses: u32,
     expires_s: u64,
@@ -90,16 +91,19 @@ pub struct StandingGrant {
     /// The agent's name, as long as there is one.
     pub agent: Option<String>,
     pub principal: Option<String>,
+    pub principal_name: Option<String>,
     pub run_id: Option<RunId>,
     #[schema(value_type = Vec<Object>)]
     pub constraints: Vec<Value>,
     pub uses: u32,
     pub uses_max: u32,
     pub issued_by: String,
+    pub issued_by_name: Option<String>,
     pub reason: Option<String>,
     pub expires_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
     pub revoked_by: Option<String>,
+    pub revoked_by_name: Option<String>,
     pub created_at: Timestamp,
     /// Whether it can still be used.
     pub holds: bool,
@@ -193,8 +197,9 @@ impl Engine {
         }
         let reference: ToolRef =
             format!("{}@{}", record.tool_name, record.tool_version).parse().map_err(Fault::internal)?;
-        self.check_new(caller, &reference, record.agent, Some(record.principal.to_string()), new)
-            .map_err(|fault| fault.at("/standing"))
+        let checked = self.check_new(caller, &reference, record.agent, Some(record.principal.to_string()), new);
+        let checked = checked.map_err(|fault| fault.at("/standing"))?;
+        Ok(Checked { workspace: checked.workspace.or(record.workspace), ..checked })
     }
 
     /// Grants without a call that asks.
@@ -211,7 +216,7 @@ impl Engine {
         let agent = agent.ok_or_else(|| Fault::not_found("agent", &named).at("/agent"))?;
         let checked = self.check_new(caller, &reference, Some(agent), None, &new)?;
         let grant = self.grant_standing(caller, checked).await?;
-        Ok(shown(grant, snapshot.tenant(caller.tenant)?, self.clock.now()))
+        self.shown_one(caller.tenant, grant).await
     }
 
     fn check_new(
@@ -246,6 +251,11 @@ impl Engine {
             let told = format!("a constraint on `{}`, which the grant is not for", other.escape_debug());
             return Err(Fault::invalid(told, "leave `tool` out of the constraints").at("/constraints"));
         }
+        let registry = snapshot.tenant(caller.tenant)?;
+        crate::tokens::with_arguments(registry, &tool, |arguments| {
+            parsed.check_named(arguments)?;
+            parsed.check_unnamed(&[*arguments])
+        })?;
         let uses = uses.unwrap_or(USES_DEFAULT);
         if uses == 0 || uses > USES_MAX {
             return Err(Fault::invalid(format!("`uses` is {uses}"), format!("use 1 to {USES_MAX}")).at("/uses"));
@@ -264,17 +274,20 @@ impl Engine {
             constraints: constraints.clone(),
             epoch: self.log_of(caller.tenant),
         };
-        Ok(Checked { tool: tool.tool.id, bound, uses, expires_s, reason: reason.clone() })
+        let workspace = agent.and_then(|id| snapshot.tenant(caller.tenant).ok()?.agents.get(&id));
+        let workspace = workspace.map(|agent| agent.workspace);
+        Ok(Checked { tool: tool.tool.id, workspace, bound, uses, expires_s, reason: reason.clone() })
     }
 
     pub(super) async fn grant_standing(&self, caller: &Caller, checked: Checked) -> Result<Grant, Fault> {
-        let Checked { tool, bound, uses, expires_s, reason } = checked;
+        let Checked { tool, workspace, bound, uses, expires_s, reason } = checked;
         let now = self.clock.now();
         let binding = serde_json::to_value(&bound).map_err(Fault::internal)?;
         let grant = Grant {
             id: GrantId::new(&self.clock, &self.rng),
             call: None,
             tool,
+            workspace,
             binding_digest: strict::digest(&binding),
             binding,
             issued_by: caller.principal.to_string(),
@@ -300,15 +313,17 @@ impl Engine {
         let now = self.clock.now();
         let unknown = || Fault::not_found("grant", id);
         let known = self.store.grant(caller.tenant, id).await?.filter(|grant| grant.call.is_none());
-        known.ok_or_else(unknown)?;
+        let known = known.ok_or_else(unknown)?;
+        if !self.sees_grant(caller, &known).await? {
+            return Err(unknown());
+        }
         let mut change = Change::new(caller.tenant);
         let refused = Fault::conflict("the grant was revoked already", "nothing is to be done");
         change.revoke_grant(id, &caller.principal.to_string(), now, refused);
         change.audit(&self.grant_entry(caller, "grant.revoked", id, json!({}), now));
         self.store.commit(change).await?;
         let grant = self.store.grant(caller.tenant, id).await?.ok_or_else(unknown)?;
-        let snapshot = self.registry.snapshot();
-        Ok(shown(grant, snapshot.tenant(caller.tenant)?, now))
+        self.shown_one(caller.tenant, grant).await
     }
 
     pub async fn list_standing(
@@ -318,12 +333,39 @@ impl Engine {
         limit: u32,
     ) -> Result<Page<StandingGrant>, Fault> {
         caller.require(&Permission::APPROVALS_READ)?;
-        let page = self.store.standing_grants(caller.tenant, cursor, limit).await?;
+        let page = self.store.standing_grants(caller.tenant, sees_of_own(caller), cursor, limit).await?;
+        let items = self.shown(caller.tenant, page.items).await?;
+        Ok(Page { items, next_cursor: page.next_cursor })
+    }
+
+    /// As [`Engine::list_standing`], for one.
+    async fn sees_grant(&self, caller: &Caller, grant: &Grant) -> Result<bool, Fault> {
+        let (Some(user), Some(workspace)) = (sees_of_own(caller), grant.workspace) else { return Ok(true) };
+        let own = grant.issued_by == caller.principal.to_string();
+        Ok(own || self.store.is_member(caller.tenant, user, workspace).await?)
+    }
+
+    /// Grants as people see them, with the names of those they are about.
+    async fn shown(&self, tenant: TenantId, grants: Vec<Grant>) -> Result<Vec<StandingGrant>, Fault> {
         let now = self.clock.now();
         let snapshot = self.registry.snapshot();
-        let registry = snapshot.tenant(caller.tenant)?;
-        let items = page.items.into_iter().map(|grant| shown(grant, registry, now)).collect();
-        Ok(Page { items, next_cursor: page.next_cursor })
+        let registry = snapshot.tenant(tenant)?;
+        let mut shown: Vec<StandingGrant> = grants.into_iter().map(|grant| shown(grant, registry, now)).collect();
+        let mentioned =
+            |grant: &StandingGrant| [grant.principal.clone(), Some(grant.issued_by.clone()), grant.revoked_by.clone()];
+        let mentioned: Vec<String> = shown.iter().flat_map(mentioned).flatten().collect();
+        let names = self.names(tenant, mentioned.iter().map(String::as_str)).await?;
+        for grant in &mut shown {
+            grant.principal_name = grant.principal.as_deref().and_then(|who| names.of(who));
+            grant.issued_by_name = names.of(&grant.issued_by);
+            grant.revoked_by_name = grant.revoked_by.as_deref().and_then(|who| names.of(who));
+        }
+        Ok(shown)
+    }
+
+    async fn shown_one(&self, tenant: TenantId, grant: Grant) -> Result<StandingGrant, Fault> {
+        let unknown = Fault::not_found("grant", grant.id);
+        self.shown(tenant, vec![grant]).await?.pop().ok_or(unknown)
     }
 
     fn grant_entry(&self, caller: &Caller, action: &str, id: GrantId, details: Value, at: Timestamp) -> Entry {
@@ -339,6 +381,14 @@ impl Engine {
     }
 }
 
+/// Whose workspaces bound what is seen; `None`: all of them are.
+fn sees_of_own(caller: &Caller) -> Option<UserId> {
+    match caller.principal {
+        Principal::User(user) if !caller.may(&Permission::MEMBERS_MANAGE) => Some(user),
+        _ => None,
+    }
+}
+
 fn shown(grant: Grant, registry: &TenantRegistry, now: Timestamp) -> StandingGrant {
     let holds = grant.revoked_at.is_none() && grant.expires_at > now && grant.uses < grant.uses_max;
     let bound: Option<Bound> = serde_json::from_value(grant.binding).ok();
@@ -351,15 +401,18 @@ fn shown(grant: Grant, registry: &TenantRegistry, now: Timestamp) -> StandingGra
         agent: agent_id.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string()),
         agent_id,
         principal,
+        principal_name: None,
         run_id,
         constraints,
         uses: grant.uses,
         uses_max: grant.uses_max,
         issued_by: grant.issued_by,
+        issued_by_name: None,
         reason: grant.reason,
         expires_at: grant.expires_at,
         revoked_at: grant.revoked_at,
         revoked_by: grant.revoked_by,
+        revoked_by_name: None,
         created_at: grant.created_at,
         holds,
     }
