@@ -77,19 +77,24 @@ function ShownInline({ inline }: { inline: Inline }) {
     case 'emphasis':
       return <em>{shownInlines(inline.inner)}</em>
     case 'link':
-      return <WebLink href={inline.href}>{shownInlines(inline.inner)}</WebLink>
+      return (
+        <WebLink href={inline.href} words={inline.inner.map((inner) => ('text' in inner ? inner.text : '')).join('')}>
+          {shownInlines(inline.inner)}
+        </WebLink>
+      )
   }
 }
 
-/** A link out of the console. Its words may say anything, so the host stands beside them. */
-export function WebLink({ href, children }: { href: string; children: ReactNode }) {
+/** A link out of the console. Its words may say anything, so the host stands beside them, unless they are the address. */
+export function WebLink({ href, words, children }: { href: string; words: string; children: ReactNode }) {
   const { host } = new URL(href)
+  const isAddress = words === href || `${words}/` === href
   return (
     <>
       <a href={href} target="_blank" rel="noopener noreferrer nofollow external">
         {children}
-      </a>{' '}
-      <span className={css.host}>({host})</span>
+      </a>
+      {!isAddress && <span className={css.host}> ({host})</span>}
     </>
   )
 }

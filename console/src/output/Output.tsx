@@ -107,7 +107,9 @@ function ContentView({ item }: { item: Content }) {
       const words = revealed((item.name ?? item.uri).slice(0, 300))
       return href ? (
         <p>
-          <WebLink href={href}>{words}</WebLink>
+          <WebLink href={href} words={item.name ?? item.uri}>
+            {words}
+          </WebLink>
         </p>
       ) : (
         <p>

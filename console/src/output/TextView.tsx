@@ -13,7 +13,12 @@ export function TextView({ text }: { text: string }) {
   const [shown, setShown] = useState(LETTERS_AT_ONCE)
   if (text === '') return <p className={css.quiet}>Empty text.</p>
   const href = text.length < 2_000 && !/\s/.test(text) ? safeAddress(text) : undefined
-  if (href !== undefined) return <WebLink href={href}>{revealed(text)}</WebLink>
+  if (href !== undefined)
+    return (
+      <WebLink href={href} words={text}>
+        {revealed(text)}
+      </WebLink>
+    )
   const part = text.slice(0, shown)
   return (
     <div className={css.text}>
