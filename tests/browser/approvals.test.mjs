@@ -23,7 +23,7 @@ const rows = (page) => page.getByTestId('row')
 const approve = (page) => page.getByTestId('decision').getByRole('button', { name: 'Approve', exact: true })
 const reject = (page) => page.getByTestId('decision').getByRole('button', { name: 'Reject…' })
 const ready = async (button) => {
-  for (let tries = 0; tries < 100; tries += 1) {
+  for (let tries = 0; tries < 300; tries += 1) {
     if ((await button.getAttribute('aria-disabled')) !== 'true') return
     await new Promise((done) => setTimeout(done, 50))
   }

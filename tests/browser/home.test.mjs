@@ -83,6 +83,7 @@ productTest('it shows what needs somebody, and answers in place', async ({ serve
   await page.getByText('Development bypass.').waitFor()
   await assertAccessible(page)
   await picture(page, 'home-bypass')
+  await page.unrouteAll({ behavior: 'wait' })
 
   await needs.getByRole('button', { name: 'Answer…' }).click()
   await needs.getByRole('group', { name: 'Input' }).waitFor()

@@ -4,7 +4,6 @@ import { Link, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { to } from '../../paths'
-import { ApprovalBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
@@ -21,11 +20,7 @@ export function ApprovalPage() {
   const [help, setHelp] = useState(false)
   useShortcuts({ '?': () => setHelp(true) })
   return (
-    <Page
-      title="Approval"
-      badges={card.data && <ApprovalBadge state={card.data.state} />}
-      actions={<Link {...to.approvals()}>All approvals</Link>}
-    >
+    <Page title="Approval" actions={<Link {...to.approvals()}>All approvals</Link>}>
       {card.data ? (
         <div className={css.alone}>
           <CardView key={`${card.data.id} ${card.data.round}`} card={card.data} />

@@ -7,7 +7,6 @@ import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { ApprovalBadge } from '../../ui/domain'
-import { notify } from '../../ui/Notices'
 import { Problem } from '../../ui/Problem'
 import css from './BulkBar.module.css'
 import { type Card, toolOf } from './card'
@@ -33,8 +32,6 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
         onSuccess: ({ items }) => {
           setAsking(undefined)
           setAnswered({ cards, answers: items })
-          const done = items.filter(({ refused }) => !refused).length
-          notify(`${done} of ${items.length} ${decision === 'approve' ? 'approved' : 'rejected'}`)
           onClear()
         },
       },

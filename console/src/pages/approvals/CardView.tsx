@@ -18,6 +18,8 @@ import { useSecond } from './useDeadline'
 /** How long the buttons wait when a card appears: the second click of a double click was for the card before. */
 const ARM_MS = 400
 
+const INPUT_TITLE: Record<string, string> = { open: 'What will run', approved: 'What was approved' }
+
 /** Key it by the card's id and round: another input is another thing to look at. */
 export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
   const box = useRef<HTMLDivElement>(null)
@@ -62,7 +64,7 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
 
       <Reasons card={card} />
 
-      <Part title={card.state === 'open' || card.state === 'approved' ? 'What will run' : 'What was asked for'}>
+      <Part title={INPUT_TITLE[card.state] ?? 'What was asked for'}>
         {card.hidden_characters.length > 0 && (
           <p className={css.warning} role="note">
             It holds characters that cannot be seen: <code>{card.hidden_characters.join(', ')}</code>. They are marked.

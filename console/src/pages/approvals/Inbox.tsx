@@ -91,7 +91,8 @@ function Row({
       >
         <span className={css.first}>
           <code className={css.tool}>{revealed(name)}</code>
-          {isOpen ? <RiskBadge risk={row.risk} /> : <ApprovalBadge state={row.state} />}
+          {isOpen && <RiskBadge risk={row.risk} />}
+          {row.state !== 'open' && <ApprovalBadge state={row.state} />}
           <span className={css.when}>
             <Time at={row.decided_at ?? row.created_at} />
           </span>

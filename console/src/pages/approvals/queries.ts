@@ -16,6 +16,7 @@ const PAGE_ITEMS = 50
 // Whoever may not follow all events still sees what happens, a little later.
 const ASK_AGAIN_MS = 10_000
 const RUNNING_MS = 1_500
+const HELD_MS = 3_000
 
 // Another card must never stand in for the one that was asked for, not even for a moment.
 const nothing = () => undefined
@@ -63,6 +64,8 @@ export const cardQuery = (id: string) =>
       taken(api.GET('/api/v1/approvals/{approval}', { params: { path: { approval: id } }, signal })),
     placeholderData: nothing,
     refetchInterval: ({ state: { data } }) => {
+      // No event tells that a kill switch let go.
+      if (data?.frozen_at) return HELD_MS
       if (!data || data.state === 'open') return ASK_AGAIN_MS
       return data.call_status === 'approved' || data.call_status === 'running' ? RUNNING_MS : false
     },

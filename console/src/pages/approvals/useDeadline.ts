@@ -6,6 +6,8 @@ let now = Date.now()
 let ticking: ReturnType<typeof setInterval> | undefined
 
 function watch(changed: () => void) {
+  // Nobody looked at the clock for a while: it stood still.
+  if (watchers.size === 0) now = Date.now()
   watchers.add(changed)
   ticking ??= setInterval(() => {
     now = Date.now()
@@ -20,5 +22,5 @@ function watch(changed: () => void) {
 }
 
 export function useSecond(): number {
-  return useSyncExternalStore(watch, () => Math.max(now, 0))
+  return useSyncExternalStore(watch, () => now)
 }

@@ -38,7 +38,9 @@ export function Cost() {
             <dt>{SPANS[days]}</dt>
             <dd>
               <b>{shownAmount(cost)}</b> {currency}
-              <span className={css.calls}>{calls.toLocaleString('en')} calls</span>
+              <span className={css.calls}>
+                {calls.toLocaleString('en')} {calls === 1 ? 'call' : 'calls'}
+              </span>
             </dd>
           </div>
         ))}

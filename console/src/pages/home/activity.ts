@@ -42,5 +42,6 @@ export function activityWords(hours: readonly Hour[]): string {
   const failed = hours.reduce((count, hour) => count + hour.failed, 0)
   const most = hours.reduce((one, other) => (total(other) > total(one) ? other : one))
   const at = new Date(most.at).toLocaleTimeString('en', { hour: '2-digit', minute: '2-digit', hour12: false })
-  return `${all} ${all === 1 ? 'call' : 'calls'} in the last 24 hours, ${failed} of them failed or refused; most in the hour from ${at}: ${total(most)}.`
+  const ended = failed === 0 ? 'none of them failed' : `${failed} of them failed or refused`
+  return `${all} ${all === 1 ? 'call' : 'calls'} in the last 24 hours, ${ended}; most in the hour from ${at}: ${total(most)}.`
 }
