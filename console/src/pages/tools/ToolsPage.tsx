@@ -198,13 +198,7 @@ function Finder({
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the field in it has the focus
     <div className={css.find} onKeyDown={(event) => moveAmongLinks(event, list.current)}>
-      <SearchField
-        label="Search tools"
-        placeholder="Search by name or purpose"
-        value={typed}
-        onChange={setTyped}
-        inputRef={input}
-      />
+      <SearchField label="Search tools" placeholder="Search tools" value={typed} onChange={setTyped} inputRef={input} />
       {typed === '' && (
         <kbd className={css.key} title="Press / to search">
           /
