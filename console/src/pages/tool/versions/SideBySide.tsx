@@ -4,7 +4,7 @@ import { MergeView } from '@codemirror/merge'
 import { EditorState } from '@codemirror/state'
 import { EditorView, lineNumbers } from '@codemirror/view'
 import { useEffect, useRef } from 'react'
-import css from '../ToolPage.module.css'
+import css from './Versions.module.css'
 
 const MARGIN_LINES = 3
 const FOLDED_MIN = 6

@@ -15,8 +15,8 @@ import { SkeletonRows } from '../../../ui/Skeleton'
 import { Time } from '../../../ui/Time'
 import type { Tool } from '../definition'
 import { reference, toolQueries } from '../queries'
-import css from '../ToolPage.module.css'
 import { sideText } from './sides'
+import css from './Versions.module.css'
 
 // Only who compares loads the editor.
 const SideBySide = lazy(async () => ({ default: (await import('./SideBySide')).SideBySide }))
