@@ -1,7 +1,7 @@
 // Decide. The bar stays where it is: reject at its left, approve at its right, whatever happens above it.
 import { useQuery } from '@tanstack/react-query'
 import { ArrowDown, Check, Pencil, Repeat, X } from 'lucide-react'
-import { type ReactNode, type Ref, useState } from 'react'
+import { lazy, type ReactNode, type Ref, Suspense, useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { useMe } from '../../app/session'
 import { Button } from '../../ui/Button'
@@ -10,13 +10,15 @@ import { Problem } from '../../ui/Problem'
 import { ConfirmDialog } from './ConfirmDialog'
 import { type Card, endWords, isCritical } from './card'
 import css from './DecisionBar.module.css'
-import { EditDialog } from './EditDialog'
 import { AfterWords } from './facts'
 import { settingsQuery, useDecide } from './queries'
 import { RejectDialog } from './RejectDialog'
 import { type Look, refusals } from './refusals'
 import { StandingDialog } from './StandingDialog'
 import { useShortcuts } from './shortcuts'
+
+// Only who edits loads the form.
+const EditDialog = lazy(async () => ({ default: (await import('./EditDialog')).EditDialog }))
 
 type Asking = 'reject' | 'edit' | 'standing' | 'confirm'
 
@@ -122,13 +124,15 @@ export function DecisionBar({
         />
       )}
       {asking === 'edit' && (
-        <EditDialog
-          card={card}
-          failure={decide.error}
-          sending={decide.isPending}
-          onClose={() => setAsking(undefined)}
-          onApprove={(input, reason) => decide.mutate({ decision: 'approve', input, reason }, done)}
-        />
+        <Suspense>
+          <EditDialog
+            card={card}
+            failure={decide.error}
+            sending={decide.isPending}
+            onClose={() => setAsking(undefined)}
+            onApprove={(input, reason) => decide.mutate({ decision: 'approve', input, reason }, done)}
+          />
+        </Suspense>
       )}
       {asking === 'standing' && (
         <StandingDialog

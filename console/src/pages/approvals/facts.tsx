@@ -154,7 +154,7 @@ export function AfterWords({ card }: { card: Card }) {
   return (
     <>
       {card.decided_at && <Time at={card.decided_at} />}
-      {card.decision_reason && <q className={css.said}>{revealed(card.decision_reason)}</q>}{' '}
+      {card.decision_reason && card.state !== 'expired' && <q className={css.said}>{revealed(card.decision_reason)}</q>}{' '}
       <Link {...to.call(card.call_id)}>See what happened</Link>
     </>
   )

@@ -125,10 +125,9 @@ export function useDecide(card: Card) {
 }
 
 /** The bar itself says who decided what; only what it does not say is news, and nothing lies over the buttons. */
-function newsOf({ wanted, standing, state, tool }: Schemas['Decided']): string | undefined {
+function newsOf({ wanted, standing, tool }: Schemas['Decided']): string | undefined {
   if (wanted) return sentence(wanted)
-  if (standing) return `Calls like this of ${tool} are allowed for a while`
-  return state === 'open' ? `Your approval counts; ${tool} waits for others` : undefined
+  return standing ? `Calls like this of ${tool} are allowed for a while` : undefined
 }
 
 export function useDecideAll() {
