@@ -139,7 +139,7 @@ impl Engine {
             return Err(Fault::invalid("`since` is not before `until`", "name an earlier time").at("/since"));
         }
         let filter = filter(registry, range, &self.clock.now().day())?;
-        let JudgedPolicies { findings, compiled } = registry.judge_policies(source);
+        let JudgedPolicies { findings, compiled } = registry.judge_policies(source, None);
         let mut told = WhatIf {
             ok: findings.iter().all(|finding| finding.gravity != Gravity::Error),
             findings,
