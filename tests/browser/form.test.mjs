@@ -22,7 +22,6 @@ const LEFT_TO_THE_SERVER = [
     value: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!',
   },
   { why: 'a format of our own', part: { type: 'string', format: 'blob' }, value: '/etc/passwd' },
-  { why: 'a format that the browser does not know', part: { type: 'string', format: 'idn-email' }, value: 'nobody' },
 ]
 
 test('the browser judges as the server does', { timeout: 300_000 }, async (t) => {
@@ -37,7 +36,7 @@ test('the browser judges as the server does', { timeout: 300_000 }, async (t) =>
     const oracle = await import(pathToFileURL(join(folder, 'oracle.js')))
     const api = asOwner(server)
     const differences = []
-    const counts = { schemas: 0, accepted: 0, refused: 0 }
+    const counts = { schemas: 0, accepted: 0, refused: 0, exact: 0 }
     for (const [index, { name, schema, data }] of oracle.toolSchemas().entries()) {
       const tool = `example${index}`
       await api('POST', '/api/v1/tools', { definition: definition(tool, schema), apply: true })
@@ -48,6 +47,7 @@ test('the browser judges as the server does', { timeout: 300_000 }, async (t) =>
         const said = await verdict(api, tool, value)
         const advised = oracle.validate(stored, value)
         counts[said.length === 0 ? 'accepted' : 'refused'] += 1
+        if (said.length > 0 && places(said) === places(advised)) counts.exact += 1
         const difference = compared(said, advised)
         if (difference) differences.push({ name, difference, value: JSON.stringify(value), said, advised })
       }
@@ -60,9 +60,9 @@ test('the browser judges as the server does', { timeout: 300_000 }, async (t) =>
       assert.equal(said?.pointer, '/value', why)
       assert.deepEqual(oracle.validate(schema, { value }), [], why)
     }
-    t.diagnostic(`${counts.schemas} schemas, ${counts.accepted} values accepted, ${counts.refused} refused`)
+    t.diagnostic(`${counts.schemas} schemas, ${counts.accepted} values accepted, ${counts.refused} refused, ${counts.exact} of them at exactly the same places`)
     assert.deepEqual(differences, [])
-    assert(counts.schemas >= 70 && counts.accepted >= 200 && counts.refused >= 200, JSON.stringify(counts))
+    assert(counts.schemas >= 70 && counts.accepted >= 200 && counts.refused >= 200 && counts.exact >= 0.75 * counts.refused, JSON.stringify(counts))
   } finally {
     await server.stop()
     await rm(folder, { recursive: true, force: true })
@@ -81,10 +81,14 @@ function definition(name, input_schema) {
 }
 
 async function verdict(api, tool, input) {
-  const { error } = await api('POST', `/api/v1/tools/${tool}/test`, { input, dry_run: true })
-  if (!error || error.code !== 'VALIDATION_ERROR') return []
-  return error.details?.errors ?? [{ pointer: '', message: error.message }]
+  const { error } = await api('POST', `/api/v1/tools/${tool}/test`, { input })
+  // How the call goes on once its input was let in is not asked here.
+  if (error?.code !== 'VALIDATION_ERROR') return []
+  assert(error.details?.violations?.length > 0, JSON.stringify(error))
+  return error.details.violations
 }
+
+const places = (findings) => [...new Set(findings.map(({ pointer }) => pointer))].sort().join(' ')
 
 // Of a union the server names the whole and the browser the field: one place lies within the other.
 function compared(said, advised) {

@@ -1,5 +1,5 @@
 // What this browser finds wrong with a value, in words and at the place the server would name. Advice only.
-import type { Finding } from '../api/errors'
+import { type Finding, sentence } from '../api/errors'
 import { at, child, isList, isObject, type Json, type JsonSchema, member, steps } from './json'
 import { effective, type Judged, listOf, type Model, modelOf } from './model'
 import { counted, foundWords, typeWords, valueWords } from './words'
@@ -253,4 +253,21 @@ function keywordValue(model: Model, location: string): Json | undefined {
     here = isList(here) ? here[Number(step)] : isObject(here) && Object.hasOwn(here, step) ? here[step] : undefined
   }
   return here
+}
+
+/** What the server found wrong with a call's input (`error.details` of its envelope), in words for the field. */
+export function serverFindings(details: unknown): Finding[] {
+  const listed =
+    typeof details === 'object' && details !== null && 'violations' in details ? details.violations : undefined
+  if (!Array.isArray(listed)) return []
+  return listed.flatMap((violation: unknown): Finding[] => {
+    const { pointer, expected, found, message } = (violation ?? {}) as Record<string, unknown>
+    if (typeof pointer !== 'string' || typeof message !== 'string') return []
+    // The whole sentence names the place, which the field says already, and perhaps an advice, which is worth keeping.
+    if (found === 'nothing') return [{ pointer, message: 'Required: fill it in.' }]
+    const advice = message.split('; ').slice(1).join('; ')
+    if (typeof expected !== 'string' || message.includes('is not a known member'))
+      return [{ pointer, message: sentence(`not known here; ${advice}`) }]
+    return [{ pointer, message: sentence(`must be ${expected}${advice === '' ? '' : `; ${advice}`}`) }]
+  })
 }

@@ -4,7 +4,7 @@ import type { Json, JsonSchema } from './json'
 import { modelOf } from './model'
 import { parseJson } from './parse'
 import { isTame } from './pattern'
-import { fieldsOf, initialValue, prune, validate } from './schema'
+import { fieldsOf, initialValue, prune, serverFindings, validate } from './schema'
 import { blankOf, chosenOf, shapeOf } from './shape'
 import { numberOf, steppedNumber } from './TextFields'
 import { humanised } from './words'
@@ -187,6 +187,30 @@ describe('findings', () => {
     }
     const hostile: JsonSchema = { type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } }
     expect(validate(hostile, { a: `${'a'.repeat(60)}!` })).toEqual([])
+  })
+  it("of the server are said in the field's words", () => {
+    const violations = [
+      {
+        pointer: '/a',
+        expected: 'an integer',
+        found: 'the text "3"',
+        message: '`/a` must be an integer, got the text "3"; send it without quotes',
+      },
+      { pointer: '/b', expected: 'a string', found: 'nothing', message: '`/b` is missing; it must be a string' },
+      {
+        pointer: '/too',
+        expected: 'one of the members to',
+        found: 'a member `too`',
+        message: '`/too` is not a known member; did you mean `to`?',
+      },
+      'odd',
+    ]
+    expect(serverFindings({ reason: 'schema', violations })).toEqual([
+      { pointer: '/a', message: 'Must be an integer; send it without quotes.' },
+      { pointer: '/b', message: 'Required: fill it in.' },
+      { pointer: '/too', message: 'Not known here; did you mean `to`?' },
+    ])
+    expect(serverFindings(undefined)).toEqual([])
   })
   it('survive a schema that makes no sense', () => {
     for (const odd of [{ $ref: '#/nowhere' }, { properties: 5 }, { pattern: '(' }, { enum: 7 }, { items: [1] }]) {

@@ -4,7 +4,7 @@ import { effective, listOf, modelOf } from './model'
 import { type Field, fieldsOf as fieldsFor, initialOf, patternPart, shapeOf } from './shape'
 
 export type { Finding } from '../api/errors'
-export { validate } from './findings'
+export { serverFindings, validate } from './findings'
 export type { Json, JsonObject, JsonSchema } from './json'
 export type { Field } from './shape'
 
