@@ -234,6 +234,33 @@ productTest('a call that waits leads to its card for who may decide, and is take
   assert.deepEqual(complaints, [])
 })
 
+productTest('where nobody knows how a call ended, somebody says so with a reason', async ({ server, browser }) => {
+  const { note } = await fill(asOwner(server))
+  const { page, complaints } = await signedIn(browser, server)
+  // A server that was killed at the wrong moment, as its API would tell it.
+  await page.route(`**/api/v1/calls/${note.id}`, async (route) => {
+    const { output, ...answer } = await (await route.fetch()).json()
+    await route.fulfill({ json: { ...answer, status: 'outcome_unknown', error: { code: 'PROVIDER_ERROR', message: 'the server ended while it ran', details: { reason: 'outcome_unknown' } } } })
+  })
+  let sent
+  await page.route(`**/api/v1/calls/${note.id}/settle`, async (route) => {
+    sent = route.request().postDataJSON()
+    await route.fulfill({ json: {} })
+  })
+  await page.goto(`${server.url}/calls?call=${note.id}`)
+  await drawer(page).getByText('outcome unknown').first().waitFor()
+  await drawer(page).getByRole('button', { name: 'Settle' }).click()
+  const dialog = page.getByRole('dialog', { name: 'How did it end?' })
+  assert.equal(await dialog.getByRole('button', { name: 'Settle' }).getAttribute('aria-disabled'), 'true')
+  await dialog.getByLabel('How you know').fill('the line is in the notebook')
+  await assertAccessible(page)
+  await picture(page, 'call-settle')
+  await dialog.getByRole('button', { name: 'Settle' }).click()
+  await page.getByText('Settled. Your word is in the log.').waitFor()
+  assert.deepEqual(sent, { status: 'completed', reason: 'the line is in the notebook' })
+  assert.deepEqual(complaints, [])
+})
+
 productTest('new calls wait behind a bar, and rows that are there only change', async ({ server, browser }) => {
   const api = asOwner(server)
   await fill(api)

@@ -26,7 +26,7 @@ export function ToolField({ value, onChange }: { value: string; onChange: (tool:
       allowsCustomValue
       allowsEmptyCollection
       menuTrigger="focus"
-      items={tools.map(({ name, title }) => ({ id: name, title }))}
+      defaultItems={tools.map(({ name, title }) => ({ id: name, title }))}
       inputValue={typed}
       onInputChange={setTyped}
       onChange={(key) => send(String(key ?? typed))}
