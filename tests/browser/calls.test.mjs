@@ -187,6 +187,7 @@ productTest('the proof of a call is checked in the browser, and a changed byte i
   await receipt.getByRole('button', { name: 'Verify' }).click()
   await receipt.getByText(/^Not what was logged/).waitFor()
   assert.deepEqual((await outcomes(receipt)).filter((one) => one.endsWith('broken')), ['payloads broken'])
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
   assert.deepEqual(complaints, [])
 })
 
@@ -201,6 +202,7 @@ productTest('where nobody demonstrates anything, nothing offers to tamper', asyn
   await page.goto(`${server.url}/calls/${note.id}`)
   await part(page, 'Receipt').getByRole('button', { name: 'Verify' }).waitFor()
   assert.equal(await page.getByRole('button', { name: 'Tamper' }).count(), 0)
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
 })
 
 productTest('a call that waits leads to its card for who may decide, and is taken back', async ({ server, browser }) => {
@@ -258,6 +260,7 @@ productTest('where nobody knows how a call ended, somebody says so with a reason
   await dialog.getByRole('button', { name: 'Settle' }).click()
   await page.getByText('Settled. Your word is in the log.').waitFor()
   assert.deepEqual(sent, { status: 'completed', reason: 'the line is in the notebook' })
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
   assert.deepEqual(complaints, [])
 })
 
