@@ -7,6 +7,7 @@ use toolgate_contracts::{
 use toolgate_engine::external::LeaseRequest;
 use toolgate_registry::commands::Target;
 use toolgate_store::catalog::Lifecycle;
+use toolgate_store::runs::RunFilter;
 
 use crate::world::{World, all, error, every_world, permissions, request};
 
@@ -497,7 +498,7 @@ async fn two_tenants_never_meet() {
         assert_eq!(world.engine.show_run(&next_door, run.id).await.unwrap_err().kind(), FaultKind::NotFound);
         let filter = toolgate_store::calls::CallFilter::default();
         assert!(world.engine.list_calls(&next_door, &filter, None, 100).await.unwrap().items.is_empty());
-        assert!(world.engine.list_runs(&next_door, None, None, 100).await.unwrap().items.is_empty());
+        assert!(world.engine.list_runs(&next_door, RunFilter::default(), None, 100).await.unwrap().items.is_empty());
         assert!(world.engine.events(world.neighbour, run.id, 0).await.unwrap().is_empty());
         let lease = LeaseRequest { tools: vec!["ours".to_owned()], wait: None };
         assert_eq!(world.engine.lease(&next_door, lease).await.unwrap_err().kind(), FaultKind::NotFound);

@@ -180,9 +180,47 @@ pub async fn prove(
     Ok(Json(app.audit.prove(caller.tenant, which(&entry)?).await?.into()))
 }
 
+/// The proof of a call, with what it takes to check it: whom to believe, and what opens the entry's commitments.
+#[derive(Serialize, ToSchema)]
+pub struct CallProof {
+    #[serde(flatten)]
+    proof: ProofView,
+    /// The keys that verify the log's heads, as `NAME+ID+BASE64`, the one that signs now first.
+    keys: Vec<String>,
+    /// Absent where the payloads were erased.
+    payload: Option<PayloadView>,
+}
+
+/// What an entry commits to: HMAC-SHA256 under the salt, over the word `input`, `output` or `error`, a line feed and the text.
+#[derive(Serialize, ToSchema)]
+pub struct PayloadView {
+    /// Base64.
+    salt: String,
+    /// The canonical texts.
+    input: Option<String>,
+    output: Option<String>,
+    error: Option<String>,
+}
+
+impl PayloadView {
+    fn of(entry: &str, Payload { salt, input, output, error }: Payload) -> Self {
+        // What was unknown may be settled since: the call then holds what the later entry commits to, not this one.
+        let known = !is_of_unknown_outcome(entry);
+        let (output, error) = (output.filter(|_| known), error.filter(|_| known));
+        Self { salt: BASE64.encode(&salt), input, output, error }
+    }
+}
+
 /// The proof of how a call ended, for whoever was found to be allowed to read that call.
-pub async fn prove_call(app: &App, tenant: TenantId, call: CallId) -> Result<ProofView, Fault> {
-    Ok(app.audit.prove(tenant, Which::Leaf(call.into())).await?.into())
+pub async fn prove_call(app: &App, tenant: TenantId, call: CallId) -> Result<CallProof, Fault> {
+    let proof = ProofView::from(app.audit.prove(tenant, Which::Leaf(call.into())).await?);
+    let keys = app.audit.verifier_keys(tenant).await?.iter().map(ToString::to_string).collect();
+    let kept = match proof.receipt.index {
+        Some(index) => app.store.payloads_from(tenant, index, index + 1).await?.pop(),
+        None => None,
+    };
+    let payload = kept.map(|(_, payload)| PayloadView::of(&proof.entry, payload));
+    Ok(CallProof { proof, keys, payload })
 }
 
 /// The receipt of how a call ended, for whoever was found to be allowed to read that call.
@@ -399,11 +437,7 @@ async fn chunk(app: &App, tenant: TenantId, from: u64, end: u64, payloads: bool)
     for Placed { index, id: _, text: entry, digest } in placed {
         let mut line = json!({"index": index, "entry": entry, "digest": digest});
         if let Some((_, payload)) = kept.next_if(|(of, _)| *of == index) {
-            let Payload { salt, input, output, error } = payload;
-            // What was unknown may be settled since: the call then holds what the later entry commits to, not this one.
-            let known = !is_of_unknown_outcome(&entry);
-            let (output, error) = (output.filter(|_| known), error.filter(|_| known));
-            line["payload"] = json!({"salt": BASE64.encode(&salt), "input": input, "output": output, "error": error});
+            line["payload"] = json!(PayloadView::of(&entry, payload));
         }
         text.push_str(&line.to_string());
         text.push('\n');

@@ -11,8 +11,8 @@ use toolgate_contracts::call::WAIT_S_MAX;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::json::CALL_BYTES_MAX;
 use toolgate_contracts::{
-    BlobId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Page, Permission, RunId, Source, Status,
-    Timestamp,
+    AgentId, ApprovalStatus, BlobId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Page, Permission,
+    Principal, RunId, Source, Status, Timestamp,
 };
 use toolgate_engine::Manner;
 use toolgate_engine::control::{Report, Settlement};
@@ -24,7 +24,7 @@ use toolgate_registry::toolset::View;
 use toolgate_store::calls::{CallFilter, CallSummary};
 use utoipa::{IntoParams, ToSchema};
 
-use super::audit::{ProofView, prove_call, receipt_of_call};
+use super::audit::{CallProof, prove_call, receipt_of_call};
 use super::paging::page_limit;
 use crate::CLIENT_HEADER;
 use crate::app::App;
@@ -147,6 +147,12 @@ pub struct CallQuery {
     /// A run: with those under it, if it is a root.
     pub run: Option<RunId>,
     pub source: Option<Source>,
+    /// Whether somebody was asked, and what they said.
+    pub approval: Option<ApprovalStatus>,
+    /// Why it failed.
+    pub error: Option<ErrorCode>,
+    /// Who asked for it, such as `user:ID`.
+    pub principal: Option<String>,
     /// RFC 3339, or a day.
     pub since: Option<String>,
     pub until: Option<String>,
@@ -191,7 +197,7 @@ pub async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<
     };
     let agent = match &query.agent {
         None => None,
-        Some(name) => Some(registry.agent(name).ok_or_else(|| Fault::not_found("agent", name).at("/agent"))?.id),
+        Some(name) => Some(named_agent(app, caller, name)?),
     };
     let metadata = match query.meta.as_deref().map(|text| text.split_once('=')) {
         None => None,
@@ -222,6 +228,23 @@ pub async fn filter_of(app: &App, caller: &Caller, query: &CallQuery) -> Result<
         until: moment(query.until.as_deref(), "/until")?,
         metadata,
         pending_approval: false,
+        approval: query.approval,
+        error: query.error,
+        principal: query.principal.as_deref().map(principal).transpose()?,
+    })
+}
+
+/// An agent by name or id, for a filter.
+pub fn named_agent(app: &App, caller: &Caller, name: &str) -> Result<AgentId, Fault> {
+    let snapshot = app.registry.snapshot();
+    let found = snapshot.tenant(caller.tenant)?.agent(name).map(|agent| agent.id);
+    found.ok_or_else(|| Fault::not_found("agent", name).at("/agent"))
+}
+
+fn principal(text: &str) -> Result<Principal, Fault> {
+    text.parse().map_err(|_| {
+        Fault::invalid(format!("`{text}` is nobody"), "write it as calls name it, for example `user:ID`")
+            .at("/principal")
     })
 }
 
@@ -297,8 +320,8 @@ pub async fn receipt(State(app): State<App>, By(caller): By, Path(id): Path<Stri
 }
 
 /// The proof that the call's entry is in the log, to be checked without this server.
-#[utoipa::path(get, path = "/api/v1/calls/{call}/proof", tag = "calls", params(("call" = String, Path)), responses((status = 200, body = ProofView), (status = 404)))]
-pub async fn proof(State(app): State<App>, By(caller): By, Path(id): Path<String>) -> Result<Json<ProofView>, Problem> {
+#[utoipa::path(get, path = "/api/v1/calls/{call}/proof", tag = "calls", params(("call" = String, Path)), responses((status = 200, body = CallProof), (status = 404)))]
+pub async fn proof(State(app): State<App>, By(caller): By, Path(id): Path<String>) -> Result<Json<CallProof>, Problem> {
     let record = app.engine.readable(&caller, &id).await?;
     Ok(Json(prove_call(&app, caller.tenant, record.id).await?))
 }

@@ -9,11 +9,11 @@ use toolgate_contracts::call::RunState;
 use toolgate_contracts::{Envelope, Fault, LeaseId, Page, RunId};
 use toolgate_engine::control::Report;
 use toolgate_engine::external::{Kept, LeaseRequest, Leased, ToolEvent};
-use toolgate_engine::runs::{NewRun, RunView};
-use toolgate_store::runs::{Run, Step};
+use toolgate_engine::runs::{NewRun, RunSummary, RunView};
+use toolgate_store::runs::{Run, RunFilter, Step};
 use utoipa::{IntoParams, ToSchema};
 
-use super::calls::Answered;
+use super::calls::{Answered, named_agent};
 use super::paging::page_limit;
 use crate::app::App;
 use crate::extract::{Body, By, Query};
@@ -30,19 +30,26 @@ pub async fn open(State(app): State<App>, By(caller): By, Body(new): Body<NewRun
 #[into_params(parameter_in = Query)]
 pub struct RunQuery {
     state: Option<RunState>,
+    /// A name or an id.
+    agent: Option<String>,
     cursor: Option<String>,
     limit: Option<u32>,
 }
 
 /// Runs, newest first: the caller's own, those of agents they manage, or all. A lone call is its own run and not listed.
-#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(RunQuery), responses((status = 200, body = Page<Run>)))]
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(RunQuery), responses((status = 200, body = Page<RunSummary>)))]
 pub async fn list(
     State(app): State<App>,
     By(caller): By,
     Query(query): Query<RunQuery>,
-) -> Result<Json<Page<Run>>, Problem> {
+) -> Result<Json<Page<RunSummary>>, Problem> {
     let limit = page_limit(query.limit)?;
-    Ok(Json(app.engine.list_runs(&caller, query.state, query.cursor.as_deref(), limit).await?))
+    let agent = match &query.agent {
+        None => None,
+        Some(name) => Some(named_agent(&app, &caller, name)?),
+    };
+    let filter = RunFilter { state: query.state, agent };
+    Ok(Json(app.engine.list_runs(&caller, filter, query.cursor.as_deref(), limit).await?))
 }
 
 /// A run with its steps, the runs under it, and its newest calls.
