@@ -1,31 +1,31 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Inline, parseInline, parseMarkdown, safeHref } from './markdown'
+import { type Inline, inlines, markdown, safeAddress } from './markdown'
 
-const plain = (inside: readonly Inline[]): string =>
-  inside.map((one) => ('text' in one ? one.text : plain(one.inside))).join('')
+const plain = (inner: readonly Inline[]): string =>
+  inner.map((one) => ('text' in one ? one.text : plain(one.inner))).join('')
 
 test('blocks', () => {
   const text =
     '# Title\n\nWords\nthat go on.\n\n- one\n- two\n  more\n\n1. first\n\n```sh\nrm -rf *\n```\n> said\n\n---\n'
-  const kinds = parseMarkdown(text).map(({ kind }) => kind)
+  const kinds = markdown(text).map(({ type }) => type)
   expect(kinds).toEqual(['heading', 'paragraph', 'list', 'list', 'code', 'quote', 'rule'])
 })
 
 test('a table', () => {
-  const [table] = parseMarkdown('| a | b |\n| --- | --- |\n| `x` | 1 \\| 2 |\n')
-  expect(table).toMatchObject({ kind: 'table', rows: [[[{ kind: 'code', text: 'x' }], [{ text: '1 | 2' }]]] })
+  const [table] = markdown('| a | b |\n| --- | --- |\n| `x` | 1 \\| 2 |\n')
+  expect(table).toMatchObject({ type: 'table', rows: [[[{ type: 'code', text: 'x' }], [{ text: '1 | 2' }]]] })
 })
 
 test('marks within a line', () => {
-  expect(parseInline('a **b `c`** _d_ [e](https://x.org/) snake_case_name')).toEqual([
-    { kind: 'text', text: 'a ' },
-    { kind: 'strong', inside: [{ kind: 'text', text: 'b `c`' }].flatMap(() => parseInline('b `c`')) },
-    { kind: 'text', text: ' ' },
-    { kind: 'em', inside: [{ kind: 'text', text: 'd' }] },
-    { kind: 'text', text: ' ' },
-    { kind: 'link', href: 'https://x.org/', inside: [{ kind: 'text', text: 'e' }] },
-    { kind: 'text', text: ' snake_case_name' },
+  expect(inlines('a **b `c`** _d_ [e](https://x.org/) snake_case_name')).toEqual([
+    { type: 'text', text: 'a ' },
+    { type: 'strong', inner: [{ type: 'text', text: 'b `c`' }].flatMap(() => inlines('b `c`')) },
+    { type: 'text', text: ' ' },
+    { type: 'emphasis', inner: [{ type: 'text', text: 'd' }] },
+    { type: 'text', text: ' ' },
+    { type: 'link', href: 'https://x.org/', inner: [{ type: 'text', text: 'e' }] },
+    { type: 'text', text: ' snake_case_name' },
   ])
 })
 
@@ -38,14 +38,14 @@ test.each([
   'https://',
   'vbscript:x',
 ])('a link to %s stays text', (href) => {
-  expect(safeHref(href)).toBeUndefined()
-  expect(plain(parseInline(`[x](${href})`))).toContain('x')
-  expect(parseInline(`[x](${href})`).some(({ kind }) => kind === 'link')).toBe(false)
+  expect(safeAddress(href)).toBeUndefined()
+  expect(plain(inlines(`[x](${href})`))).toContain('x')
+  expect(inlines(`[x](${href})`).some(({ type }) => type === 'link')).toBe(false)
 })
 
 test('markup stays text', () => {
-  expect(parseMarkdown('<img src=x onerror=alert(1)>')).toEqual([
-    { kind: 'paragraph', inside: [{ kind: 'text', text: '<img src=x onerror=alert(1)>' }] },
+  expect(markdown('<img src=x onerror=alert(1)>')).toEqual([
+    { type: 'paragraph', inner: [{ type: 'text', text: '<img src=x onerror=alert(1)>' }] },
   ])
 })
 
@@ -55,7 +55,7 @@ test('any text ends, quickly', () => {
   })
   fc.assert(
     fc.property(marks, (text) => {
-      parseMarkdown(text)
+      markdown(text)
     }),
   )
 })

@@ -1,150 +1,227 @@
-// The small part of Markdown that tools are documented in, as a tree of plain values. What it does not know stays text;
-// markup of other kinds is text too.
+// Markdown as a tree of plain nodes. There is no HTML in it: a tag is text like any other. Every step looks a bounded way
+// ahead, so no text makes it slow.
 export type Inline =
-  | { kind: 'text'; text: string }
-  | { kind: 'code'; text: string }
-  | { kind: 'strong' | 'em'; inside: readonly Inline[] }
-  | { kind: 'link'; href: string; inside: readonly Inline[] }
+  | { type: 'text'; text: string }
+  | { type: 'code'; text: string }
+  | { type: 'strong' | 'emphasis'; inner: Inline[] }
+  | { type: 'link'; href: string; inner: Inline[] }
 
 export type Block =
-  | { kind: 'heading'; level: number; inside: readonly Inline[] }
-  | { kind: 'paragraph' | 'quote'; inside: readonly Inline[] }
-  | { kind: 'code'; text: string }
-  | { kind: 'list'; ordered: boolean; items: readonly (readonly Inline[])[] }
-  | { kind: 'table'; head: readonly (readonly Inline[])[]; rows: readonly (readonly (readonly Inline[])[])[] }
-  | { kind: 'rule' }
+  | { type: 'heading'; level: number; inner: Inline[] }
+  | { type: 'paragraph'; inner: Inline[] }
+  | { type: 'code'; text: string }
+  | { type: 'quote'; blocks: Block[] }
+  | { type: 'list'; ordered: boolean; start: number; items: Block[][] }
+  | { type: 'table'; head: Inline[][]; rows: Inline[][][] }
+  | { type: 'rule' }
 
-const FENCE = /^ {0,3}(```+|~~~+)/
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/
-const BULLET = /^ {0,3}[-*+]\s+(.*)$/
-const NUMBER = /^ {0,3}\d{1,9}[.)]\s+(.*)$/
-const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/
-const QUOTE = /^ {0,3}>\s?(.*)$/
-const TABLE_RULE = /^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$/
+const DEPTH_MAX = 6
+const AHEAD_MAX = 2_000
+const ITEM = /^(\s{0,12})([-*+]|\d{1,9}[.)])\s+(.*)$/
+const FENCE = /^\s{0,3}(`{3,}|~{3,})/
+const HEADING = /^\s{0,3}(#{1,6})\s+(.*?)\s*#*$/
+const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/
+const TABLE_RULE = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/
 
-export function parseMarkdown(text: string): Block[] {
-  const lines = text.replaceAll('\r\n', '\n').split('\n')
-  const blocks: Block[] = []
-  let at = 0
-  const line = () => lines[at] ?? ''
-  const gather = (pattern: RegExp): string[] => {
-    const found: string[] = []
-    for (let match = pattern.exec(line()); at < lines.length && match; match = pattern.exec(line())) {
-      found.push(match[1] ?? '')
-      at += 1
-      // A line that goes on belongs to the item before it.
-      while (/^\s{2,}\S/.test(line()) && !pattern.test(line())) {
-        found[found.length - 1] += ` ${line().trim()}`
-        at += 1
-      }
-    }
-    return found
-  }
-  while (at < lines.length) {
-    const fence = FENCE.exec(line())?.[1]
-    const heading = HEADING.exec(line())
-    if (line().trim() === '') at += 1
+/** Text that was written as Markdown, rather than text in which a sign happens to stand. */
+export function looksLikeMarkdown(text: string): boolean {
+  const start = text.slice(0, 4_000)
+  return (
+    /^#{1,6} \S/m.test(start) ||
+    /^\s{0,3}```/m.test(start) ||
+    /\*\*\S[^*\n]{0,200}\*\*/.test(start) ||
+    /\[[^\]\n]{1,200}\]\(https?:\/\//.test(start) ||
+    /^[-*+] \S.*\n[-*+] \S/m.test(start) ||
+    /^1\. \S.*\n2\. \S/m.test(start) ||
+    start.split('\n').some((line) => line.includes('|') && line.includes('---') && TABLE_RULE.test(line.slice(0, 500)))
+  )
+}
+
+export function markdown(text: string): Block[] {
+  return blocks(text.replaceAll('\r\n', '\n').split('\n'), 0)
+}
+
+function blocks(lines: readonly string[], depth: number): Block[] {
+  const found: Block[] = []
+  let index = 0
+  while (index < lines.length) {
+    const line = lines[index] ?? ''
+    const heading = HEADING.exec(line.slice(0, AHEAD_MAX))
+    const fence = FENCE.exec(line)?.[1]
+    if (line.trim() === '') index += 1
     else if (fence !== undefined) {
-      at += 1
-      const code: string[] = []
-      while (at < lines.length && !line().trimStart().startsWith(fence)) {
-        code.push(line())
-        at += 1
-      }
-      at += 1
-      blocks.push({ kind: 'code', text: code.join('\n') })
+      const end = lines.findIndex((other, at) => at > index && other.trim().startsWith(fence))
+      const to = end === -1 ? lines.length : end
+      found.push({ type: 'code', text: lines.slice(index + 1, to).join('\n') })
+      index = to + 1
     } else if (heading) {
-      blocks.push({ kind: 'heading', level: (heading[1] ?? '#').length, inside: parseInline(heading[2] ?? '') })
-      at += 1
-    } else if (RULE.test(line())) {
-      blocks.push({ kind: 'rule' })
-      at += 1
-    } else if (BULLET.test(line())) {
-      blocks.push({ kind: 'list', ordered: false, items: gather(BULLET).map((item) => parseInline(item)) })
-    } else if (NUMBER.test(line())) {
-      blocks.push({ kind: 'list', ordered: true, items: gather(NUMBER).map((item) => parseInline(item)) })
-    } else if (QUOTE.test(line())) {
-      blocks.push({ kind: 'quote', inside: parseInline(gather(QUOTE).join(' ')) })
-    } else if (line().includes('|') && TABLE_RULE.test(lines[at + 1] ?? '')) {
-      const head = cells(line())
-      const rows: Inline[][][] = []
-      at += 2
-      while (line().includes('|')) {
-        rows.push(cells(line()))
-        at += 1
-      }
-      blocks.push({ kind: 'table', head, rows })
+      found.push({ type: 'heading', level: heading[1]?.length ?? 1, inner: inlines(heading[2] ?? '') })
+      index += 1
+    } else if (RULE.test(line.slice(0, AHEAD_MAX))) {
+      found.push({ type: 'rule' })
+      index += 1
+    } else if (/^\s{0,3}>/.test(line) && depth < DEPTH_MAX) {
+      const to = endOf(lines, index, (other) => /^\s{0,3}>/.test(other))
+      const inner = lines.slice(index, to).map((other) => other.replace(/^\s{0,3}> ?/, ''))
+      found.push({ type: 'quote', blocks: blocks(inner, depth + 1) })
+      index = to
+    } else if (ITEM.test(line.slice(0, AHEAD_MAX)) && depth < DEPTH_MAX) {
+      const [list, to] = listAt(lines, index, depth)
+      found.push(list)
+      index = to
+    } else if (
+      line.includes('|') &&
+      TABLE_RULE.test((lines[index + 1] ?? '').slice(0, AHEAD_MAX)) &&
+      (lines[index + 1] ?? '').includes('-')
+    ) {
+      const to = endOf(lines, index + 2, (other) => other.includes('|'))
+      const head = cells(line)
+      found.push({
+        type: 'table',
+        head,
+        rows: lines.slice(index + 2, to).map((row) => cells(row).slice(0, head.length)),
+      })
+      index = to
     } else {
-      const words: string[] = []
-      while (at < lines.length && line().trim() !== '' && !beginsBlock(line())) {
-        words.push(line().trim())
-        at += 1
-      }
-      blocks.push({ kind: 'paragraph', inside: parseInline(words.join(' ')) })
+      const to = Math.max(
+        endOf(lines, index, (other, at) => at === index || !startsBlock(other)),
+        index + 1,
+      )
+      found.push({ type: 'paragraph', inner: inlines(lines.slice(index, to).join('\n').trim()) })
+      index = to
     }
   }
-  return blocks
-}
-
-function beginsBlock(line: string): boolean {
-  return [FENCE, HEADING, BULLET, NUMBER, QUOTE, RULE].some((pattern) => pattern.test(line))
-}
-
-function cells(line: string): Inline[][] {
-  const inner = line.trim().replace(/^\|/, '').replace(/\|$/, '')
-  return inner.split(/(?<!\\)\|/).map((cell) => parseInline(cell.replaceAll('\\|', '|').trim()))
-}
-
-const MARKS = [
-  { pattern: /`([^`]+)`/, make: (match: RegExpExecArray): Inline => ({ kind: 'code', text: match[1] ?? '' }) },
-  {
-    pattern: /\[([^\]]+)\]\(([^()\s]+)\)/,
-    make: (match: RegExpExecArray, depth: number): Inline => {
-      const href = safeHref(match[2] ?? '')
-      return href === undefined
-        ? { kind: 'text', text: match[0] }
-        : { kind: 'link', href, inside: parseInline(match[1] ?? '', depth + 1) }
-    },
-  },
-  {
-    pattern: /\*\*(\S(?:[^*]*\S)?)\*\*/,
-    make: (match: RegExpExecArray, depth: number): Inline => ({
-      kind: 'strong',
-      inside: parseInline(match[1] ?? '', depth + 1),
-    }),
-  },
-  {
-    pattern: /(?<![\w*])[*_](\S(?:[^*_]*\S)?)[*_](?![\w*])/,
-    make: (match: RegExpExecArray, depth: number): Inline => ({
-      kind: 'em',
-      inside: parseInline(match[1] ?? '', depth + 1),
-    }),
-  },
-] as const
-
-const DEPTH_MAX = 4
-
-export function parseInline(text: string, depth = 0): Inline[] {
-  if (text === '') return []
-  if (depth > DEPTH_MAX) return [{ kind: 'text', text }]
-  const found: Inline[] = []
-  let rest = text
-  while (rest !== '') {
-    const first = MARKS.map(({ pattern, make }) => ({ match: pattern.exec(rest), make }))
-      .filter((one): one is { match: RegExpExecArray; make: (typeof MARKS)[number]['make'] } => one.match !== null)
-      .sort((one, other) => one.match.index - other.match.index)[0]
-    if (!first) break
-    const { match, make } = first
-    if (match.index > 0) found.push({ kind: 'text', text: rest.slice(0, match.index) })
-    found.push(make(match, depth))
-    rest = rest.slice(match.index + match[0].length)
-  }
-  if (rest !== '') found.push({ kind: 'text', text: rest })
   return found
 }
 
-/** Only what opens a page; never a script, a file or data. */
-export function safeHref(href: string): string | undefined {
-  if (!/^https?:\/\//i.test(href)) return undefined
-  return URL.canParse(href) ? href : undefined
+function startsBlock(line: string): boolean {
+  const start = line.slice(0, AHEAD_MAX)
+  return start.trim() === '' || FENCE.test(start) || HEADING.test(start) || /^\s{0,3}>/.test(start) || ITEM.test(start)
+}
+
+function endOf(lines: readonly string[], from: number, holds: (line: string, at: number) => boolean): number {
+  for (let at = from; at < lines.length; at += 1) if (!holds(lines[at] ?? '', at)) return at
+  return lines.length
+}
+
+function listAt(lines: readonly string[], from: number, depth: number): [Block, number] {
+  const first = ITEM.exec((lines[from] ?? '').slice(0, AHEAD_MAX))
+  const indent = first?.[1]?.length ?? 0
+  const ordered = /\d/.test(first?.[2] ?? '')
+  const items: string[][] = []
+  let index = from
+  for (; index < lines.length; index += 1) {
+    const line = lines[index] ?? ''
+    const item = ITEM.exec(line.slice(0, AHEAD_MAX))
+    const own = items.at(-1)
+    if (item && (item[1]?.length ?? 0) <= indent && /\d/.test(item[2] ?? '') === ordered) {
+      items.push([line.slice(line.length - (item[3]?.length ?? 0) - Math.max(line.length - AHEAD_MAX, 0))])
+    } else if (own && line.trim() !== '' && line.startsWith(' '.repeat(indent + 2))) own.push(line.slice(indent + 2))
+    else if (own && line.trim() === '' && (lines[index + 1] ?? '').startsWith(' '.repeat(indent + 2))) own.push('')
+    else break
+  }
+  const start = Number.parseInt(first?.[2] ?? '1', 10) || 1
+  return [{ type: 'list', ordered, start, items: items.map((item) => blocks(item, depth + 1)) }, index]
+}
+
+function cells(line: string): Inline[][] {
+  const bare = line.trim().replace(/^\|/, '').replace(/\|$/, '')
+  // `\\|` within a cell is a bar of its text.
+  return bare.split(/(?<!\\)\|/).map((cell) => inlines(cell.trim().replaceAll('\\|', '|')))
+}
+
+const MARKS = /[`*_[\\]|https?:\/\//g
+
+export function inlines(text: string, depth = 0): Inline[] {
+  const found: Inline[] = []
+  let plain = ''
+  const flush = () => {
+    if (plain !== '') found.push({ type: 'text', text: plain })
+    plain = ''
+  }
+  const push = (node: Inline) => {
+    flush()
+    found.push(node)
+  }
+  let index = 0
+  while (index < text.length) {
+    MARKS.lastIndex = index
+    const mark = depth > DEPTH_MAX ? null : MARKS.exec(text)
+    if (!mark) {
+      plain += text.slice(index)
+      break
+    }
+    plain += text.slice(index, mark.index)
+    index = mark.index
+    const ahead = text.slice(index, index + AHEAD_MAX)
+    const taken =
+      codeAt(ahead) ?? strongAt(ahead, text.charAt(index - 1), depth) ?? linkAt(ahead, depth) ?? addressAt(ahead)
+    if (taken) {
+      push(taken[0])
+      index += taken[1]
+    } else if (ahead.startsWith('\\') && /^\\[!-/:-@[-`{-~]/.test(ahead)) {
+      plain += ahead.charAt(1)
+      index += 2
+    } else {
+      plain += mark[0]
+      index += mark[0].length
+    }
+  }
+  flush()
+  return found
+}
+
+type Taken = [Inline, length: number]
+
+function codeAt(ahead: string): Taken | undefined {
+  const fence = /^`+/.exec(ahead)?.[0]
+  if (fence === undefined) return undefined
+  const end = ahead.indexOf(fence, fence.length)
+  return end === -1 ? undefined : [{ type: 'code', text: ahead.slice(fence.length, end).trim() }, end + fence.length]
+}
+
+function strongAt(ahead: string, before: string, depth: number): Taken | undefined {
+  const mark = /^(\*\*|__|\*|_)(?=[^\s*_])/.exec(ahead)?.[1]
+  // `snake_case` is a name.
+  if (mark === undefined || (mark.startsWith('_') && /[\p{L}\d]/u.test(before))) return undefined
+  const end = ahead.indexOf(mark, mark.length + 1)
+  if (end === -1 || /\s/.test(ahead.charAt(end - 1))) return undefined
+  if (mark.startsWith('_') && /[\p{L}\d]/u.test(ahead.charAt(end + mark.length))) return undefined
+  const inner = inlines(ahead.slice(mark.length, end), depth + 1)
+  return [{ type: mark.length === 2 ? 'strong' : 'emphasis', inner }, end + mark.length]
+}
+
+function linkAt(ahead: string, depth: number): Taken | undefined {
+  if (!ahead.startsWith('[')) return undefined
+  const close = ahead.indexOf('](')
+  const end = close === -1 ? -1 : ahead.indexOf(')', close)
+  if (close === -1 || end === -1 || ahead.slice(0, close).includes('\n\n')) return undefined
+  const href = safeAddress(
+    ahead
+      .slice(close + 2, end)
+      .trim()
+      .split(/\s/, 1)[0] ?? '',
+  )
+  const words = ahead.slice(1, close)
+  // An address of another kind is shown as it was written, and leads nowhere.
+  if (href === undefined) return [{ type: 'text', text: ahead.slice(0, end + 1) }, end + 1]
+  return [{ type: 'link', href, inner: inlines(words, depth + DEPTH_MAX) }, end + 1]
+}
+
+function addressAt(ahead: string): Taken | undefined {
+  const written = /^https?:\/\/[^\s<>"'`)\]}]{1,1000}/.exec(ahead)?.[0].replace(/[.,;:!?]+$/, '')
+  const href = written === undefined ? undefined : safeAddress(written)
+  if (written === undefined || href === undefined) return undefined
+  return [{ type: 'link', href, inner: [{ type: 'text', text: written }] }, written.length]
+}
+
+/** Only what a browser opens as a page of the web. */
+export function safeAddress(text: string): string | undefined {
+  if (!/^https?:\/\//i.test(text)) return undefined
+  try {
+    const url = new URL(text)
+    return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : undefined
+  } catch {
+    return undefined
+  }
 }

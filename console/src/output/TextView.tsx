@@ -1,9 +1,9 @@
 // Text of any length, a part at a time.
 import { useState } from 'react'
 import { revealed } from '../lib/hidden'
+import { looksLikeMarkdown, safeAddress } from '../lib/markdown'
 import { Button } from '../ui/Button'
-import { Markdown, WebLink } from './Markdown'
-import { looksLikeMarkdown, safeAddress } from './markdown'
+import { Markdown, WebLink } from '../ui/Markdown'
 import css from './Output.module.css'
 
 /** Letters shown at once: more would make the page wait. */

@@ -24,11 +24,6 @@ export interface TableData {
   left: { rows: number; columns: number }
 }
 
-/** With their places: what a result lists never moves, so the place is who it is. */
-export function numbered<Item>(items: readonly Item[]): { item: Item; at: number }[] {
-  return items.map((item, at) => ({ item, at }))
-}
-
 const text = (value: Json | undefined): string | undefined => (typeof value === 'string' ? value : undefined)
 
 export function isScalar(value: Json | undefined): value is string | number | boolean | null {

@@ -2,8 +2,8 @@ import { cleanup, fireEvent, render, screen } from '@testing-library/react'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Json } from '../form/json'
+import { inlines, looksLikeMarkdown, markdown, safeAddress } from '../lib/markdown'
 import { cellWords, chartOf, csvOf, radarOf, rankingOf, sortedRows, tableOf } from './kinds'
-import { inlines, looksLikeMarkdown, markdown, safeAddress } from './markdown'
 import { Output } from './Output'
 
 afterEach(cleanup)

@@ -1,53 +1,57 @@
-// Markdown of others as elements of ours: no markup of theirs, links only to pages, hidden characters shown.
-import { createElement, Fragment, type ReactNode } from 'react'
+// Markdown of others, as nodes: no HTML, and links only to the web, with their host in sight.
+import type { ReactNode } from 'react'
 import { revealed } from '../lib/hidden'
-import { type Block, type Inline, parseMarkdown } from '../lib/markdown'
+import { type Block, type Inline, markdown } from '../lib/markdown'
+import { numbered } from '../lib/numbered'
 import css from './Markdown.module.css'
 
-/** `under`: the level of the heading that it stands under. */
-export function Markdown({ text, under = 2 }: { text: string; under?: number }) {
-  return <div className={css.markdown}>{parseMarkdown(text).map((block, index) => node(block, index, under))}</div>
+export function Markdown({ text }: { text: string }) {
+  return <div className={css.markdown}>{shownBlocks(markdown(text))}</div>
 }
 
-const LEVEL_MAX = 6
+function shownBlocks(blocks: readonly Block[]): ReactNode {
+  return numbered(blocks).map(({ item, at }) => <Shown key={at} block={item} />)
+}
 
-function node(block: Block, key: number, under: number): ReactNode {
-  switch (block.kind) {
+function Shown({ block }: { block: Block }) {
+  switch (block.type) {
     case 'heading':
-      return createElement(`h${Math.min(block.level + under, LEVEL_MAX)}`, { key }, inline(block.inside))
+      // The page has headings of its own; those of a text come below them.
+      return block.level <= 2 ? <h3>{shownInlines(block.inner)}</h3> : <h4>{shownInlines(block.inner)}</h4>
     case 'paragraph':
-      return <p key={key}>{inline(block.inside)}</p>
-    case 'quote':
-      return <blockquote key={key}>{inline(block.inside)}</blockquote>
+      return <p>{shownInlines(block.inner)}</p>
     case 'code':
       return (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
-        <pre key={key} tabIndex={0} role="group" aria-label="Code">
-          {revealed(block.text)}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must reach it
+        <pre tabIndex={0}>
+          <code>{revealed(block.text)}</code>
         </pre>
       )
-    case 'list':
-      return createElement(
-        block.ordered ? 'ol' : 'ul',
-        { key },
-        keyed(block.items, (item) => <li>{inline(item)}</li>),
-      )
+    case 'quote':
+      return <blockquote>{shownBlocks(block.blocks)}</blockquote>
+    case 'rule':
+      return <hr />
+    case 'list': {
+      const items = numbered(block.items).map(({ item, at }) => <li key={at}>{shownBlocks(item)}</li>)
+      return block.ordered ? <ol start={block.start}>{items}</ol> : <ul>{items}</ul>
+    }
     case 'table':
       return (
-        <div key={key} className={css.scroll}>
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must reach it
+        <div className={css.scroll} tabIndex={0} role="region" aria-label="Table">
           <table>
             <thead>
               <tr>
-                {keyed(block.head, (cell) => (
-                  <th>{inline(cell)}</th>
+                {numbered(block.head).map(({ item, at }) => (
+                  <th key={at}>{shownInlines(item)}</th>
                 ))}
               </tr>
             </thead>
             <tbody>
-              {keyed(block.rows, (row) => (
-                <tr>
-                  {keyed(row, (cell) => (
-                    <td>{inline(cell)}</td>
+              {numbered(block.rows).map(({ item: row, at: line }) => (
+                <tr key={line}>
+                  {numbered(row).map(({ item, at }) => (
+                    <td key={at}>{shownInlines(item)}</td>
                   ))}
                 </tr>
               ))}
@@ -55,35 +59,42 @@ function node(block: Block, key: number, under: number): ReactNode {
           </table>
         </div>
       )
-    case 'rule':
-      return <hr key={key} />
   }
 }
 
-function inline(inside: readonly Inline[]): ReactNode {
-  return keyed(inside, (one) => {
-    switch (one.kind) {
-      case 'text':
-        return revealed(one.text)
-      case 'code':
-        return <code>{revealed(one.text)}</code>
-      case 'strong':
-        return <strong>{inline(one.inside)}</strong>
-      case 'em':
-        return <em>{inline(one.inside)}</em>
-      case 'link':
-        return (
-          <a href={one.href} target="_blank" rel="noopener noreferrer nofollow" title={one.href}>
-            {inline(one.inside)}
-          </a>
-        )
-    }
-  })
+function shownInlines(inlines: readonly Inline[]): ReactNode {
+  return numbered(inlines).map(({ item, at }) => <ShownInline key={at} inline={item} />)
 }
 
-// The parts of a text never change places.
-function keyed<Item>(items: readonly Item[], shown: (item: Item) => ReactNode): ReactNode {
-  return items
-    .map((item, index) => ({ item, index }))
-    .map(({ item, index }) => <Fragment key={index}>{shown(item)}</Fragment>)
+function ShownInline({ inline }: { inline: Inline }) {
+  switch (inline.type) {
+    case 'text':
+      return revealed(inline.text)
+    case 'code':
+      return <code>{revealed(inline.text)}</code>
+    case 'strong':
+      return <strong>{shownInlines(inline.inner)}</strong>
+    case 'emphasis':
+      return <em>{shownInlines(inline.inner)}</em>
+    case 'link':
+      return (
+        <WebLink href={inline.href} words={inline.inner.map((inner) => ('text' in inner ? inner.text : '')).join('')}>
+          {shownInlines(inline.inner)}
+        </WebLink>
+      )
+  }
+}
+
+/** A link out of the console. Its words may say anything, so the host stands beside them, unless they are the address. */
+export function WebLink({ href, words, children }: { href: string; words: string; children: ReactNode }) {
+  const { host } = new URL(href)
+  const isAddress = words === href || `${words}/` === href
+  return (
+    <>
+      <a href={href} target="_blank" rel="noopener noreferrer nofollow external">
+        {children}
+      </a>
+      {!isAddress && <span className={css.host}> ({host})</span>}
+    </>
+  )
 }
