@@ -1,9 +1,10 @@
 // @vitest-environment node
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { canonical } from './canonical'
 import { type CheckId, type Evidence, type ShownCall, verify } from './proof'
 import { tampered } from './proof-tamper'
-import { base64, canonical, readProof, Unreadable } from './proof-text'
+import { base64, readProof, Unreadable } from './proof-text'
 import { climb, leafHash, sha256 } from './proof-tree'
 // Made by `node scripts/capture-proof.mjs` from a real server.
 import captured from './proof-vectors.json'

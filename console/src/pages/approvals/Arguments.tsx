@@ -3,7 +3,7 @@ import { type ReactNode, type Ref, useMemo } from 'react'
 import { revealed } from '../../lib/hidden'
 import { Button } from '../../ui/Button'
 import css from './Arguments.module.css'
-import { cut, type Line, layout, type Part } from './canonical'
+import { cut, type Line, layout, type Part } from './layout'
 
 /** How much is shown before the first fold, and with each unfolding. */
 export const FOLD_FIRST = 6_000

@@ -1,10 +1,11 @@
 // Two inputs compared: which members changed, and the lines.
 import { useMemo, useState } from 'react'
 import { Button } from 'react-aria-components'
+import { canonical } from '../../lib/canonical'
 import { revealed } from '../../lib/hidden'
-import { canonical, layout, lineText, shown } from './canonical'
 import css from './Difference.module.css'
 import { type DiffLine, diffLines, folded, memberChanges } from './diff'
+import { layout, lineText, shown } from './layout'
 
 const SIGN = { same: ' ', removed: '−', added: '+' } as const
 const SAID = { same: '', removed: 'removed: ', added: 'added: ' } as const

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonical, cut, layout, lineText, shown } from './canonical'
+import { canonical } from '../../lib/canonical'
+import { cut, layout, lineText, shown } from './layout'
 
 const texts = (text: string) => layout(text).map(lineText)
 
