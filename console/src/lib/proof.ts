@@ -1,10 +1,10 @@
 // Checks in the browser that a call is in the log: from the entry's own bytes to the signature of the log's key. Nothing
 // the server says about the result is used, only what it says the evidence is. The key comes from the server too, so
 // whoever wants to know for sure compares it with the one they kept.
+import { canonical } from './canonical'
 import {
   base64,
   bytesOf,
-  canonical,
   type Head,
   hex,
   isLogKey,
