@@ -3,6 +3,8 @@
 //! What two readers could read differently is refused here: duplicate keys, integers that a double cannot
 //! hold, keys with a meaning inside `serde_json`. After it, a value and its canonical bytes say the same.
 
+mod spoken;
+
 use std::fmt;
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
@@ -10,6 +12,8 @@ use serde_json::{Map, Number, Value};
 use serde_path_to_error::Segment;
 
 use crate::digest::Digest;
+
+pub use spoken::spoken;
 
 pub const DEPTH_MAX: usize = 64;
 pub const KEYS_MAX: usize = 10_000;
@@ -107,7 +111,7 @@ fn normalize_at(value: &mut Value, path: &mut Vec<String>) -> Result<(), (Vec<St
     Ok(())
 }
 
-/// Turns a strictly read value into a type; the error names the field.
+/// Turns a strictly read value into a type; the error names the field, in plain words.
 pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let tokens = error.path().iter().filter_map(|segment| match segment {
@@ -116,7 +120,7 @@ pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
             Segment::Enum { .. } | Segment::Unknown => None,
         });
         let pointer = pointer(&tokens.collect::<Vec<_>>());
-        Error { pointer, message: error.into_inner().to_string() }
+        Error { pointer, message: spoken(&error.into_inner().to_string()) }
     })
 }
 

@@ -99,7 +99,8 @@ impl Deciding {
 
 fn guard(row: &Spec) -> Result<Guard, String> {
     let broken = |why: String| format!("the guardrail `{}` cannot be read: {why}", row.name);
-    let guardrail: Guardrail = serde_json::from_str(&row.text).map_err(|error| broken(error.to_string()))?;
+    let guardrail: Guardrail = serde_json::from_str(&row.text)
+        .map_err(|error| broken(toolgate_contracts::json::spoken(&error.to_string())))?;
     let detector = Detector::of(&guardrail.detector).map_err(|fault| broken(fault.told().to_owned()))?;
     Ok(Guard { guardrail, detector })
 }

@@ -78,6 +78,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
         query.map(|axum::extract::Query(query)| Self(query)).map_err(|rejection| {
             let told = rejection.body_text();
             let told = told.strip_prefix("Failed to deserialize query string: ").unwrap_or(&told).to_owned();
+            let (parameter, told) = told.split_once(": ").unwrap_or(("", told.as_str()));
+            let told = match parameter {
+                "" => json::spoken(told),
+                parameter => format!("`{parameter}`: {}", json::spoken(told)),
+            };
             Fault::invalid(format!("the query is not understood: {told}"), "see `/openapi.json` for the parameters")
                 .into()
         })

@@ -464,7 +464,7 @@ fn what_a_detector_does_not_know_is_refused_with_its_path() {
     for (name, config, pointer, told) in [
         ("nothing", json!(null), "/detector/name", "no builtin detector"),
         ("secrets", json!({"kind": ["aws"]}), "/detector/config", "unknown field `kind`"),
-        ("secrets", json!({"kinds": ["aws", "azure"]}), "/detector/config/kinds/1", "unknown variant `azure`"),
+        ("secrets", json!({"kinds": ["aws", "azure"]}), "/detector/config/kinds/1", "`azure` is not one of `aws`"),
         ("personal_data", json!({"kinds": []}), "/detector/config/kinds", "nothing would ever match"),
         ("hidden_characters", json!([]), "/detector/config", ""),
         ("urls", json!({}), "/detector/config/", "neither"),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::{PermissionPolicy, Risk};
 use toolgate_contracts::guardrail::{DetectorKind, DetectorUse, Guardrail};
-use toolgate_contracts::{Caller, Fault, Permission, Slug, ToolRef};
+use toolgate_contracts::{Caller, Fault, Permission, Slug, ToolRef, json as strict};
 use toolgate_policy::detect::Detector;
 
 use super::{Registry, no_details};
@@ -37,7 +37,7 @@ impl Registry {
             .iter()
             .map(|row| KeptGuardrail {
                 name: row.name.clone(),
-                guardrail: serde_json::from_str(&row.text).map_err(|error| error.to_string()),
+                guardrail: serde_json::from_str(&row.text).map_err(|error| strict::spoken(&error.to_string())),
             })
             .collect();
         kept.sort_by_cached_key(|kept| (kept.guardrail.as_ref().map_or(i32::MIN, |one| one.order), kept.name.clone()));

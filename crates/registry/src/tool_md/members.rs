@@ -235,17 +235,18 @@ fn explain(error: &strict::Error, at: &str) -> Finding {
         let told = format!("`{}` is not a known member", shown(word));
         return Finding::error("member.unknown", place, told, suggestion(word, known));
     }
-    if message.starts_with("unknown variant") {
+    if message.contains("` is not one of `") {
         let (word, known) = quoted.split_first().map_or(("", [].as_slice()), |(word, known)| (*word, known));
         let told = format!("`{}` is not one of {}", shown(word), known.join(", "));
         let meant = nearest(word, known.iter().copied()).map(|meant| format!("did you mean `{meant}`?"));
         return Finding::error("member.value", place, told, meant.unwrap_or_else(|| "choose one of them".to_owned()));
     }
-    if let Some((found, expected)) =
-        message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
-    {
-        let told = format!("expected {}, found {}", shown(expected), shown(found));
-        return Finding::error("member.type", place, told, retyping(found, expected));
+    if let Some((expected, got)) = message.strip_prefix("expected ").and_then(|rest| rest.split_once(", got ")) {
+        let told = format!("expected {}, got {}", shown(expected), shown(got));
+        // A number that is none of those that fit is of the right type.
+        let fits = got.starts_with("the number") && expected.contains("number");
+        let code = if fits { "member.value" } else { "member.type" };
+        return Finding::error(code, place, told, retyping(got, expected));
     }
     if place.starts_with("/cost/per_") {
         let fix = "write a decimal number in quotes, as in `\"0.002\"`";
@@ -259,17 +260,16 @@ fn explain(error: &strict::Error, at: &str) -> Finding {
     Finding::error("member.value", place, shown_long(message), fix)
 }
 
-fn retyping(found: &str, expected: &str) -> &'static str {
-    let number = found.starts_with("integer") || found.starts_with("floating point");
-    if expected.contains("boolean") {
+fn retyping(got: &str, expected: &str) -> &'static str {
+    if expected.contains("`true`") {
         "write `true` or `false`, without quotes"
-    } else if number && (expected.contains("string") || expected.contains("version")) {
+    } else if got.starts_with("the number") && (expected.contains("text") || expected.contains("version")) {
         "put it in quotes"
-    } else if expected.starts_with('u') || expected.starts_with('i') {
+    } else if expected.contains("whole number") {
         "write a whole number, without quotes"
-    } else if expected.contains("sequence") {
+    } else if expected.contains("list") {
         "write a list: one `- item` per line, or `[a, b]`"
-    } else if expected.contains("struct") || expected.contains("map") {
+    } else if expected.contains("object") {
         "write a mapping: `key: value` lines, indented"
     } else {
         "write a value of that type"

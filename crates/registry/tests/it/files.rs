@@ -104,15 +104,15 @@ runner:
       fix: add `name: verbNoun`, for example `name: sendEmail`
     TOOL.md:2: error[member.unknown]: `nam` is not a known member (at /nam)
       fix: did you mean `name`?
-    TOOL.md:3: error[member.type]: expected a string, found integer `7` (at /description)
+    TOOL.md:3: error[member.type]: expected a text, got the number 7 (at /description)
       fix: put it in quotes
     TOOL.md:4: error[member.value]: `wirte` is not one of none, read_only, write (at /egress_class)
       fix: did you mean `write`?
-    TOOL.md:5: error[member.type]: expected a boolean, found string "yes" (at /idempotent)
+    TOOL.md:5: error[member.type]: expected `true` or `false`, got the text `yes` (at /idempotent)
       fix: write `true` or `false`, without quotes
     TOOL.md:5: warning[yaml.ambiguous]: `yes` is read as text, though some YAML readers take it for something else (at /idempotent)
       fix: put it in quotes, or write `true` or `false` if a boolean is meant
-    TOOL.md:6: error[member.type]: expected a string, found floating point `0.5` (at /cost/per_call)
+    TOOL.md:6: error[member.type]: expected a text, got the number 0.5 (at /cost/per_call)
       fix: put it in quotes
     TOOL.md:8: error[member.missing]: `url` is missing (at /runner)
       fix: add `url:`

@@ -79,8 +79,9 @@ pub async fn accept(
     Body(request): Body<AcceptanceRequest>,
 ) -> Result<Changed<KeptAcceptance>, Problem> {
     let written = serde_json::to_value(&request).map_err(Fault::internal)?;
-    let acceptance: Acceptance = serde_json::from_value(written)
-        .map_err(|error| Fault::invalid(error.to_string(), "name a tool, a host if one is meant, and labels"))?;
+    let acceptance: Acceptance = toolgate_contracts::json::decode(written).map_err(|error| {
+        Fault::invalid(error.message, "name a tool, a host if one is meant, and labels").at(error.pointer)
+    })?;
     let (kept, revision) = app.registry.accept_labels(&caller, acceptance, &request.reason).await?;
     Ok(Changed(kept, revision))
 }
