@@ -8,10 +8,11 @@ use toolgate_contracts::caller::Credential;
 use toolgate_contracts::token::ChainedToken;
 use toolgate_contracts::{
     AgentId, Caller, ErrorCode, Fault, FaultKind, HeldToken, Id, Permission, Permissions, Principal, Role, RunId,
-    Scope, TenantId, Timestamp, TokenId, ToolError, ToolName, ToolRef, json as strict,
+    Scope, SessionId, TenantId, Timestamp, TokenId, ToolError, ToolName, ToolRef, json as strict,
 };
+use toolgate_policy::constraint::{Arguments, Constraints};
 use toolgate_policy::token::{self, Claims, MintRequest, Root, SigningKey};
-use toolgate_registry::snapshot::TenantRegistry;
+use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
 use toolgate_registry::toolset::View;
 use toolgate_store::audit::Entry;
 use toolgate_store::credentials::Holder;
@@ -51,6 +52,7 @@ struct Made {
     /// Above it.
     chain: Vec<TokenId>,
     key: Option<toolgate_contracts::KeyId>,
+    session: Option<SessionId>,
     context: String,
 }
 
@@ -63,7 +65,7 @@ impl Engine {
         let id: TokenId = Id::new(&self.clock, &self.rng);
         let agent = self.agent_of_token(caller, agent.as_deref()).await?;
         if let Some(run) = wanted.run {
-            self.own_run(caller, run).await.map_err(|fault| fault.at("/run"))?;
+            self.nameable_run(caller, run).await.map_err(|fault| fault.at("/run"))?;
         }
         self.check_names(caller, agent, &wanted, id)?;
         let made = if let Some(held) = &caller.token {
@@ -75,7 +77,7 @@ impl Engine {
         } else {
             self.first(caller, agent, &wanted, issuer, id, now).await?
         };
-        let Made { claims, chain, key, context } = made;
+        let Made { claims, chain, key, session, context } = made;
         let row = TokenRow {
             id,
             parent: claims.parent,
@@ -83,6 +85,7 @@ impl Engine {
             principal: claims.sub,
             agent: claims.act.as_ref().map(|act| act.sub),
             key,
+            session,
             context,
             claims: serde_json::to_value(&claims).unwrap_or_default(),
             calls_max: claims.max_calls,
@@ -95,6 +98,9 @@ impl Engine {
         let mut change = Change::new(caller.tenant);
         if !chain.is_empty() {
             change.hold_tokens(&chain, revoked());
+        } else if let Some(session) = session {
+            let ended = "this browser session has ended";
+            change.hold_session(session, Fault::new(FaultKind::Unauthenticated, ended, "sign in again"));
         }
         change.insert_token(&row);
         self.lend_labels(&mut change, caller, &row, now).await?;
@@ -140,17 +146,24 @@ impl Engine {
         // looked at.
         let caller = Caller { token: None, credential: Credential::Token(id), ..caller.clone() };
         let view = View { registry, caller: &caller, agent, run: None, today: &today };
+        let mut tools = Vec::new();
         for (index, scope) in wanted.scope.iter().enumerate() {
             if let Scope::Tool(named) = scope {
-                has(&view, registry, named.name()).map_err(|fault| fault.at(format!("/scope/{index}")))?;
+                let tool = has(&view, registry, named.name()).map_err(|fault| fault.at(format!("/scope/{index}")))?;
+                tools.push(tool);
             }
         }
+        let every = wanted.scope.contains(&Scope::Every);
+        let mut constrained = Vec::new();
         for name in wanted.constraints.tools() {
             let unknown = || Fault::not_found("tool", name);
             let known = name.parse().map_err(|_| unknown()).and_then(|name: ToolName| has(&view, registry, &name));
-            known.map_err(|fault| fault.at("/constraints"))?;
+            constrained.push(known.map_err(|fault| fault.at("/constraints"))?);
         }
-        Ok(())
+        // Of all tools some may have an argument that these have not.
+        let unnamed = if every { Unnamed::OfAny } else { Unnamed::OfThese };
+        tools.extend(constrained);
+        check_arguments(registry, &tools, &wanted.constraints, unnamed)
     }
 
     async fn first(
@@ -162,13 +175,15 @@ impl Engine {
         id: TokenId,
         now: Timestamp,
     ) -> Result<Made, Fault> {
-        let key = match caller.credential {
-            Credential::ApiKey(key) => Some(key),
-            _ => None,
-        };
-        let not_after = match key {
-            Some(key) => self.store.key_by_id(caller.tenant, key).await?.and_then(|key| key.expires_at),
-            None => None,
+        let (key, session, not_after) = match caller.credential {
+            Credential::ApiKey(key) => {
+                let found = self.store.key_by_id(caller.tenant, key).await?;
+                (Some(key), None, found.and_then(|key| key.expires_at))
+            }
+            Credential::BrowserSession(session) => {
+                (None, Some(session), self.store.session_ends(caller.tenant, session).await?)
+            }
+            Credential::Token(_) | Credential::DatabaseRole | Credential::LocalFolder => (None, None, None),
         };
         let root = Root {
             issuer: issuer.to_owned(),
@@ -181,7 +196,7 @@ impl Engine {
         };
         let claims = token::mint(wanted, &root, id, now)?;
         let context = context_of(&Caller { agent, ..caller.clone() });
-        Ok(Made { claims, chain: Vec::new(), key, context })
+        Ok(Made { claims, chain: Vec::new(), key, session, context })
     }
 
     async fn narrowed(
@@ -198,7 +213,7 @@ impl Engine {
         }
         let above = self.store.token(caller.tenant, held.id).await?.ok_or_else(revoked)?;
         let claims = token::narrow(&claims_of(&above)?, wanted, id, now)?;
-        Ok(Made { claims, chain: above.chain, key: above.key, context: above.context })
+        Ok(Made { claims, chain: above.chain, key: above.key, session: above.session, context: above.context })
     }
 
     /// Who makes a token for an agent hands it what it knows: what the one has seen, the other has seen from now on.
@@ -391,15 +406,61 @@ fn may_look(caller: &Caller) -> Result<(), Fault> {
 }
 
 /// A tool of the view, by a name that policies and scopes know it by.
-fn has(view: &View<'_>, registry: &TenantRegistry, name: &ToolName) -> Result<(), Fault> {
+fn has(view: &View<'_>, registry: &TenantRegistry, name: &ToolName) -> Result<ResolvedTool, Fault> {
     let unknown = || Fault::not_found("tool", name);
     let reference = ToolRef { name: name.clone(), version: None };
-    let tool = registry.resolve(&reference, view.today).filter(|tool| view.sees(tool)).ok_or_else(unknown)?;
+    let tool = registry.resolve(&reference, view.today).ok_or_else(unknown)?;
+    if !view.sees(&tool) {
+        // Whoever has the tool themselves may know that their agent has not.
+        let own = View { agent: None, ..*view };
+        let Some(agent) = view.agent.filter(|_| own.sees(&tool)) else { return Err(unknown()) };
+        let told = format!("the agent `{}` does not have the tool `{}`", agent.spec.name, tool.name);
+        let assign = format!("toolgate tool assign --tool {} --agent {}", tool.name, agent.spec.name);
+        let remedy = format!("assign it with `{assign}`, or leave it out of the token");
+        return Err(Fault::new(FaultKind::Forbidden, told, remedy));
+    }
     if tool.alias.is_some() {
         let told = format!("`{name}` is an old name of `{}`", tool.name);
         return Err(Fault::invalid(told, format!("write `{}`", tool.name)));
     }
-    Ok(())
+    Ok(tool)
+}
+
+/// Of which tools a constraint that names none is.
+#[derive(Clone, Copy)]
+pub(crate) enum Unnamed {
+    OfThese,
+    OfAny,
+}
+
+/// Refuses constraints on arguments that these tools, in none of their versions, have.
+pub(crate) fn check_arguments(
+    registry: &TenantRegistry,
+    tools: &[ResolvedTool],
+    constraints: &Constraints,
+    unnamed: Unnamed,
+) -> Result<(), Fault> {
+    let known = |tool: &ResolvedTool| {
+        let names = [tool.tool.name.folded(), tool.name.folded()];
+        let found = registry.tool_by_id(tool.tool.id);
+        let versions = found.map(|found| found.tool.versions.clone()).unwrap_or_default();
+        (tool.name.clone(), names, versions)
+    };
+    let known: Vec<_> = tools.iter().map(known).collect();
+    let borrowed: Vec<_> = known
+        .iter()
+        .map(|(name, names, versions)| {
+            let schemas: Vec<&Value> = versions.iter().map(|version| &version.definition.input_schema).collect();
+            (name.as_str(), names.each_ref(), schemas)
+        })
+        .collect();
+    let all: Vec<Arguments<'_>> =
+        borrowed.iter().map(|(tool, names, schemas)| Arguments { tool, names, schemas }).collect();
+    all.iter().try_for_each(|arguments| constraints.check_named(arguments))?;
+    match unnamed {
+        Unnamed::OfThese => constraints.check_unnamed(&all),
+        Unnamed::OfAny => Ok(()),
+    }
 }
 
 /// What a token says, from its row.

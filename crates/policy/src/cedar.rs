@@ -39,6 +39,7 @@ use toolgate_contracts::definition::{EgressClass, Label, Origin, Risk, Sink};
 use toolgate_contracts::{Digest, Role, Timestamp};
 use utoipa::ToSchema;
 
+pub(crate) use finding::nearest;
 pub use finding::{Gravity, PolicyFinding};
 pub use judgement::{Ask, Call, Judgement, PolicyFault, PolicyHit, Unattended};
 pub use set::Summary;

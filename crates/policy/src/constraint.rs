@@ -4,12 +4,16 @@
 //! them must hold. What is absent or of another type denies. Deliberately absent: anything that loosens; a list can only
 //! grow, and growing it only narrows.
 
+mod arguments;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use toolgate_contracts::{Fault, FoldedName, json};
 use url::{Host, Url};
+
+pub use arguments::Arguments;
 
 /// Of one profile, token or grant.
 pub const CONSTRAINTS_MAX: usize = 64;

@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::entry::members;
 use crate::record::Consent;
 use crate::submit::Asked;
+use crate::tokens::{Unnamed, check_arguments};
 
 const STANDING_S_MAX: u64 = 24 * 60 * 60;
 const STANDING_S_DEFAULT: u64 = 60 * 60;
@@ -252,10 +253,7 @@ impl Engine {
             return Err(Fault::invalid(told, "leave `tool` out of the constraints").at("/constraints"));
         }
         let registry = snapshot.tenant(caller.tenant)?;
-        crate::tokens::with_arguments(registry, &tool, |arguments| {
-            parsed.check_named(arguments)?;
-            parsed.check_unnamed(&[*arguments])
-        })?;
+        check_arguments(registry, std::slice::from_ref(&tool), &parsed, Unnamed::OfThese)?;
         let uses = uses.unwrap_or(USES_DEFAULT);
         if uses == 0 || uses > USES_MAX {
             return Err(Fault::invalid(format!("`uses` is {uses}"), format!("use 1 to {USES_MAX}")).at("/uses"));

@@ -123,6 +123,12 @@ async fn what_may_not_be_granted_is_refused() {
             ("by somebody without the right", &ben, json!({}), FaultKind::Forbidden),
             ("by an agent", &robot, json!({}), FaultKind::Forbidden),
             ("without constraints", &ada, json!({"constraints": []}), FaultKind::Invalid),
+            (
+                "with a constraint on what the tool does not take",
+                &ada,
+                json!({"tool": "strict_fetches", "constraints": [{"pointer": "/nn", "const": 1}]}),
+                FaultKind::Invalid,
+            ),
             ("with a constraint that is none", &ada, json!({"constraints": [{"pointer": "/a"}]}), FaultKind::Invalid),
             ("for ever", &ada, json!({"expires_s": 86_401}), FaultKind::Invalid),
             ("too often", &ada, json!({"uses": 1001}), FaultKind::Invalid),

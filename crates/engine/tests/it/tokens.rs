@@ -356,3 +356,47 @@ async fn tokens_and_proofs_are_forgotten_long_after_they_could_matter() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_token_is_refused_with_what_would_have_to_change() {
+    every_world(async |world| {
+        let ada = world.person("ada", &[Role::Author]).await;
+        world.agent_of(&ada, "helper", json!({"toolset": "assigned"})).await;
+        let refused = async |wanted: Value, agent: Option<&str>| world.try_mint(&ada, wanted, agent).await.unwrap_err();
+        // A tool that the agent has not got, and one that nobody has.
+        let fault = refused(json!({"scope": ["tool:strict"]}), Some("helper")).await;
+        assert_eq!((fault.kind(), fault.pointer()), (FaultKind::Forbidden, Some("/scope/0")));
+        assert_eq!(fault.told(), "the agent `helper` does not have the tool `strict`");
+        assert!(fault.remedy().contains("toolgate tool assign --tool strict --agent helper"), "{}", fault.remedy());
+        let fault = refused(json!({"scope": ["tool:nothing"]}), Some("helper")).await;
+        assert_eq!(fault.kind(), FaultKind::NotFound);
+        // What the person must not know of is not told by way of the agent.
+        let fault = refused(json!({"scope": ["tool:elsewhere"]}), Some("helper")).await;
+        assert_eq!(fault.kind(), FaultKind::NotFound);
+
+        // Arguments that the tools do not take.
+        let with = |constraint: Value| json!({"scope": ["tool:strict"], "constraints": [constraint]});
+        for (wanted, pointer) in [
+            (with(json!({"tool": "strict", "pointer": "/unti", "const": "m"})), "/constraints/0/pointer"),
+            (with(json!({"pointer": "/unti", "const": "m"})), "/constraints/0/pointer"),
+        ] {
+            let fault = refused(wanted.clone(), None).await;
+            assert_eq!((fault.kind(), fault.pointer()), (FaultKind::Invalid, Some(pointer)), "{wanted}");
+            assert_eq!(fault.told(), "`strict` has no argument `/unti`");
+            let remedy = "did you mean `/unit`? its arguments are `/act`, `/n`, `/unit`, `/value`";
+            assert_eq!(fault.remedy(), remedy);
+        }
+        // One of several tools, or any of all, may have it.
+        for wanted in [
+            json!({"scope": ["tool:strict", "tool:script"], "constraints": [{"pointer": "/unti", "const": "m"}]}),
+            json!({"scope": ["tool:*"], "constraints": [{"pointer": "/unti", "const": "m"}]}),
+            with(json!({"tool": "strict", "pointer": "/value/whatever", "const": "m"})),
+        ] {
+            world
+                .try_mint(&ada, wanted.clone(), None)
+                .await
+                .unwrap_or_else(|fault| panic!("{wanted}: {}", fault.told()));
+        }
+    })
+    .await;
+}

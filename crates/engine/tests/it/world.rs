@@ -229,7 +229,17 @@ impl World {
         let session = SessionId::new(&self.clock, &self.rng);
         let (now, hash) = (self.clock.now(), toolgate_contracts::Digest::of(session.to_string().as_bytes()));
         let mut change = Change::new(self.tenant);
-        change.insert_session(session, user_of(caller), hash, now, now.plus_seconds(36_000));
+        change.insert_session(toolgate_store::sign_in::NewSession {
+            id: session,
+            user: user_of(caller),
+            token_hash: hash,
+            how: toolgate_store::sign_in::How::Link,
+            address: None,
+            user_agent: None,
+            at: now,
+            expires_at: now.plus_seconds(36_000),
+            proved_at: Some(now),
+        });
         self.store.commit(change).await.unwrap();
         Caller { credential: Credential::BrowserSession(session), ..caller.clone() }
     }
@@ -556,6 +566,7 @@ static TOOLS: LazyLock<Vec<CodeTool>> = LazyLock::new(|| {
         ("asking", json!({"requires_approval": true})),
         ("risky", json!({"risk": "critical"})),
         ("fetches", json!({"egress_class": "read_only", "requires_approval": true})),
+        ("strict_fetches", json!({"egress_class": "read_only", "requires_approval": true, "input_schema": strict})),
         ("always_asking", json!({"permission_policy": "always_ask"})),
         ("strict", json!({"input_schema": strict, "output_schema": counted})),
         ("strict_note", json!({"changes_state": true, "output_schema": counted})),

@@ -71,7 +71,7 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// The known word that was probably meant.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > SHOWN_CHARS_MAX {
         return None;
     }

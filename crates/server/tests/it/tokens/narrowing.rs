@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
+use toolgate_contracts::TokenId;
 
-use super::{id, shown, text};
+use super::shown;
 use crate::world::{As, every_world, send, with_settings};
 
 /// What a token would allow, as the API answers: each of these calls is tried without effect.
@@ -76,10 +77,13 @@ fn test_4_no_child_is_wider_than_its_parent() {
     runner
         .run(&prop::collection::vec(any_request(), 2..5), |requests| {
             runtime.block_on(async {
-                let mut parent = mint(&As::Owner, &requests[0]).await.ok();
+                // A constraint on what none of its tools takes is refused.
+                let first = mint(&As::Owner, &requests[0]).await;
+                prop_assume!(first.status != 400);
+                let mut parent = first.ok();
                 for request in &requests[1..] {
                     let child = mint(&shown(&parent), request).await;
-                    if child.status == 403 {
+                    if [400, 403].contains(&child.status) {
                         continue;
                     }
                     let child = child.ok();
