@@ -45,7 +45,7 @@ impl Engine {
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let run = match request.run_id {
-            Some(id) => Some(self.own_run(caller, id).await?),
+            Some(id) => Some(self.nameable_run(caller, id).await?),
             None => None,
         };
         if let Some(step) = request.step_id {

@@ -216,7 +216,11 @@ impl Engine {
         // On a data folder without a server nobody else looks at the time.
         self.expire_questions().await?;
         let asked_as = is_narrow(caller).then_some((caller.principal, caller.agent));
-        let filter = QuestionFilter { sight, asked_as, state, run };
+        let of_token = caller.token.as_ref().and_then(|token| token.run);
+        if of_token.is_some() && run.is_some() && of_token != run {
+            return Ok(Page { items: Vec::new(), next_cursor: None });
+        }
+        let filter = QuestionFilter { sight, asked_as, state, run: run.or(of_token) };
         let Page { items, next_cursor } = self.store.questions(caller.tenant, &filter, cursor, limit).await?;
         Ok(Page { items: items.into_iter().map(|question| question.request).collect(), next_cursor })
     }
@@ -400,6 +404,7 @@ fn require_person(caller: &Caller) -> Result<(), Fault> {
 fn sees(sight: &Sight, caller: &Caller, question: &Question) -> bool {
     let Question { request, agent, run_principal, .. } = question;
     match sight {
+        Sight::Token(token) => token.sees(request.asked_by, *agent, request.run_id),
         _ if is_narrow(caller) => request.asked_by == caller.principal && *agent == caller.agent,
         Sight::Everything => true,
         Sight::OwnAndManaged { viewer, agents } => {

@@ -1,5 +1,7 @@
 //! Calls as they are read: who may, and the envelope of what the record holds.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,17 +9,21 @@ use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use toolgate_contracts::call::Receipt;
+use toolgate_contracts::event::Event;
 use toolgate_contracts::{
-    AgentId, BlobId, CallId, Caller, Envelope, Fault, LeafId, Page, Permission, Principal, StepId, TenantId, Timestamp,
-    ToolId,
+    AgentId, BlobId, CallId, Caller, Envelope, Fault, HeldToken, LeafId, Page, Permission, Principal, Scope, StepId,
+    TenantId, Timestamp, ToolId,
 };
-use toolgate_store::calls::{CallFilter, CallRecord, CallSummary, Sight};
+use toolgate_registry::snapshot::Version;
+use toolgate_store::calls::{CallFilter, CallRecord, CallSummary, Sight, TokenSight, ToolVersions};
 use utoipa::ToSchema;
 
 use crate::engine::Engine;
 
 /// How long a waiter goes without looking, for calls that end on another replica.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Calls that are looked up by one question.
+const CALLS_AT_ONCE: usize = 500;
 
 /// A call with everything its reader may know: the envelope, and how it came to it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -35,6 +41,7 @@ pub struct CallDetails {
     pub agent_name: Option<String>,
     #[schema(value_type = String)]
     pub principal: Principal,
+    pub principal_name: Option<String>,
     pub source: String,
     pub mode: String,
     pub approval_status: String,
@@ -42,10 +49,14 @@ pub struct CallDetails {
     #[schema(value_type = Option<String>)]
     pub approval_id: Option<toolgate_contracts::ApprovalId>,
     pub approval_decided_by: Option<String>,
+    pub approval_decided_by_name: Option<String>,
     pub approval_reason: Option<String>,
     /// By which grant it ran: of this call, or a standing one.
     #[schema(value_type = Option<String>)]
     pub grant_id: Option<toolgate_contracts::GrantId>,
+    /// Which secrets it was given, never what they hold: `[{name, scope, version}]`.
+    #[schema(value_type = Option<Object>)]
+    pub secrets: Option<Value>,
     /// What each step said and why.
     #[schema(value_type = Object)]
     pub decision: Value,
@@ -68,14 +79,19 @@ pub struct CallDetails {
 }
 
 impl Engine {
-    /// Whose calls the caller sees: everyone's, or their own and those of agents they manage.
+    /// Whose calls the caller sees: everyone's, or their own and those of agents they manage; with a token, what it was
+    /// made for.
     pub async fn sight(&self, caller: &Caller) -> Result<Sight, Fault> {
+        if let Some(token) = &caller.token {
+            caller.require(&Permission::CALLS_READ_OWN)?;
+            return Ok(Sight::Token(self.token_sight(caller, token)?));
+        }
         if caller.agent.is_none() && caller.may(&Permission::CALLS_READ_ALL) {
             return Ok(Sight::Everything);
         }
         caller.require(&Permission::CALLS_READ_OWN)?;
         let mut agents = Vec::new();
-        if caller.agent.is_none() && caller.token.is_none() {
+        if caller.agent.is_none() {
             let snapshot = self.registry.snapshot();
             for agent in snapshot.tenant(caller.tenant)?.agents.values() {
                 if self.registry.may_manage(caller, agent).await? {
@@ -84,6 +100,30 @@ impl Engine {
             }
         }
         Ok(Sight::OwnAndManaged { viewer: caller.principal, agents })
+    }
+
+    fn token_sight(&self, caller: &Caller, token: &HeldToken) -> Result<TokenSight, Fault> {
+        let seen = TokenSight { viewer: caller.principal, agent: caller.agent, run: token.run, tools: None };
+        if token.scope.contains(&Scope::Every) {
+            return Ok(seen);
+        }
+        let snapshot = self.registry.snapshot();
+        let mut tools = Vec::new();
+        for tool in snapshot.tenant(caller.tenant)?.tools() {
+            // By the names that a call is judged by.
+            let covered = |version: &&std::sync::Arc<Version>| {
+                let names = [tool.tool.name.folded(), tool.at(version, None).name.folded()];
+                token.covers(&[&names[0], &names[1]], &version.version)
+            };
+            let all = tool.tool.versions.len();
+            let versions: Vec<String> =
+                tool.tool.versions.iter().filter(covered).map(|version| version.version.to_string()).collect();
+            if !versions.is_empty() {
+                let versions = (versions.len() < all).then_some(versions);
+                tools.push(ToolVersions { tool: tool.tool.id, versions });
+            }
+        }
+        Ok(TokenSight { tools: Some(tools), ..seen })
     }
 
     /// A call that the caller may read; another looks like none.
@@ -134,23 +174,41 @@ impl Engine {
         limit: u32,
     ) -> Result<Page<CallSummary>, Fault> {
         let sight = self.sight(caller).await?;
-        // A key made for an agent sees that agent's calls and no others of its owner.
-        let of_agent = caller.agent.map(|agent| CallFilter { agent: Some(agent), ..filter.clone() });
-        if caller.agent.is_some() && filter.agent.is_some_and(|asked| Some(asked) != caller.agent) {
-            return Ok(Page { items: Vec::new(), next_cursor: None });
-        }
-        let of_token = (caller.agent.is_none() && caller.token.is_some())
-            .then(|| CallFilter { without_agent: true, ..filter.clone() });
-        let filter = of_agent.as_ref().or(of_token.as_ref()).unwrap_or(filter);
-        let mut page = self.store.calls(caller.tenant, &sight, filter, cursor, limit).await?;
+        let Some(filter) = of_agent(caller, filter) else { return Ok(Page { items: Vec::new(), next_cursor: None }) };
+        let mut page = self.store.calls(caller.tenant, &sight, &filter, cursor, limit).await?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
+        let names = self.names(caller.tenant, page.items.iter().map(|call| call.principal.as_str())).await?;
         for call in &mut page.items {
+            call.principal_name = names.of(&call.principal);
+            let agent = call.agent_id.and_then(|id| registry.agents.get(&id));
+            call.agent_name = agent.map(|agent| agent.spec.name.to_string());
             if let Some(tool) = registry.tool_by_id(call.tool_id).and_then(|tool| tool.tool.newest().cloned()) {
                 tool.definition.effective_title().clone_into(&mut call.tool_name);
             }
         }
         Ok(page)
+    }
+
+    /// The calls of these events that the caller does not see: a token sees its run, and of its calls those of its tools.
+    pub async fn beyond_sight<'e>(
+        &self,
+        caller: &Caller,
+        events: impl IntoIterator<Item = &'e Event> + Send,
+    ) -> Result<BTreeSet<CallId>, Fault> {
+        if caller.token.is_none() {
+            return Ok(BTreeSet::new());
+        }
+        let mut beyond: BTreeSet<CallId> = events.into_iter().filter_map(|event| event.call_id).collect();
+        let sight = self.sight(caller).await?;
+        let calls: Vec<CallId> = beyond.iter().copied().collect();
+        for some in calls.chunks(CALLS_AT_ONCE) {
+            let records = self.store.call_records(caller.tenant, some).await?;
+            for seen in records.iter().filter(|record| sees(&sight, caller, record)) {
+                beyond.remove(&seen.id);
+            }
+        }
+        Ok(beyond)
     }
 
     /// The envelope of a call as it is recorded now.
@@ -213,6 +271,9 @@ impl Engine {
             .and_then(|tool| tool.tool.newest().map(|version| version.definition.effective_title().to_owned()))
             .unwrap_or_else(|| record.tool_name.clone());
         let agent_name = record.agent.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string());
+        let principal = record.principal.to_string();
+        let mentioned = record.approval_decided_by.as_deref().into_iter().chain([principal.as_str()]);
+        let names = self.names(tenant, mentioned).await?;
         Ok(CallDetails {
             root_run_id: record.root_run,
             step_id: record.step,
@@ -224,14 +285,17 @@ impl Engine {
             agent_id: record.agent,
             agent_name,
             principal: record.principal,
+            principal_name: names.of_principal(record.principal),
             source: record.source.to_string(),
             mode: record.mode.to_string(),
             approval_status: record.approval_status.to_string(),
             approval_required: record.approval_required,
             approval_id: record.approval,
             approval_decided_by: record.approval_decided_by.clone(),
+            approval_decided_by_name: record.approval_decided_by.as_deref().and_then(|by| names.of(by)),
             approval_reason: record.approval_reason.clone(),
             grant_id: record.grant,
+            secrets: record.secrets.clone(),
             decision: record.decision.clone(),
             cost_estimate: record.cost_estimate,
             reported_cost: record.reported_cost,
@@ -269,12 +333,21 @@ impl Engine {
     }
 }
 
+/// A key made for an agent sees that agent's calls and no others of its owner; `None`: another's are asked for.
+pub(crate) fn of_agent<'f>(caller: &Caller, filter: &'f CallFilter) -> Option<Cow<'f, CallFilter>> {
+    let Some(own) = caller.agent else { return Some(Cow::Borrowed(filter)) };
+    let asked = filter.agent.is_none_or(|asked| asked == own);
+    asked.then(|| Cow::Owned(CallFilter { agent: Some(own), ..filter.clone() }))
+}
+
 pub(crate) fn sees(sight: &Sight, caller: &Caller, record: &CallRecord) -> bool {
     let own = record.principal == caller.principal;
     match (caller.agent, sight) {
-        // Whoever acts as an agent, or shows a token, sees what was done as the very same.
-        (agent, _) if agent.is_some() || caller.token.is_some() => own && record.agent == agent,
-        (Some(_), _) => false,
+        // Whoever shows a token sees what was done as the very same, with what the token is for.
+        (_, Sight::Token(token)) => {
+            token.sees(record.principal, record.agent, record.run) && token.covers(record.tool, &record.tool_version)
+        }
+        (Some(agent), _) => own && record.agent == Some(agent),
         (None, Sight::Everything) => true,
         (None, Sight::OwnAndManaged { agents, .. }) => own || record.agent.is_some_and(|agent| agents.contains(&agent)),
     }

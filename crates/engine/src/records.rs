@@ -4,6 +4,7 @@ use toolgate_contracts::{CallId, Caller, Fault, Status};
 use toolgate_store::calls::{CallFilter, CallRecord};
 
 use crate::engine::Engine;
+use crate::read::of_agent;
 
 impl Engine {
     /// Calls that the caller may read, behind `before`, newest first; of these `statuses`, or of all where none is named.
@@ -16,20 +17,12 @@ impl Engine {
         limit: u32,
     ) -> Result<Vec<CallRecord>, Fault> {
         let sight = self.sight(caller).await?;
-        let mut filter = filter.clone();
-        // A key made for an agent sees that agent's calls and no others of its owner.
-        if let Some(own) = caller.agent {
-            if filter.agent.is_some_and(|asked| asked != own) {
-                return Ok(Vec::new());
-            }
-            filter.agent = Some(own);
-        }
-        filter.without_agent = caller.agent.is_none() && caller.token.is_some();
+        let Some(filter) = of_agent(caller, filter) else { return Ok(Vec::new()) };
         let wanted: Vec<Option<Status>> =
             if statuses.is_empty() { vec![None] } else { statuses.iter().copied().map(Some).collect() };
         let mut ids = Vec::new();
         for status in wanted {
-            let filter = CallFilter { status, ..filter.clone() };
+            let filter = CallFilter { status, ..CallFilter::clone(&filter) };
             ids.extend(self.store.call_ids(caller.tenant, &sight, &filter, before, limit).await?);
         }
         ids.sort_unstable_by(|left, right| right.cmp(left));

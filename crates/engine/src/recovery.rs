@@ -31,6 +31,8 @@ const OWN_LOST_S: i64 = 30;
 /// Rounds between two looks for what dead replicas left.
 const RECOVER_EVERY: u32 = 5;
 const CLEAR_EVERY: u32 = 60;
+/// What was asked for by SQL is kept for whoever looks what became of it; what became a call, for as long as the call.
+pub const SQL_REQUESTS_KEPT_S: i64 = 30 * 24 * 3600;
 
 impl Engine {
     /// Says that this replica lives, and ends what others left behind. To be called before anything is served.
@@ -288,6 +290,7 @@ impl Engine {
         self.store.forget_requests(now).await?;
         self.store.forget_contexts(now).await?;
         self.store.forget_tokens(now).await?;
+        self.store.forget_sql_requests(now.plus_seconds(-SQL_REQUESTS_KEPT_S)).await?;
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use toolgate_registry::toolset::View;
 use toolgate_store::Change;
 use toolgate_store::calls::{CallFilter, CallSummary, Sight};
 use toolgate_store::events::Place;
-use toolgate_store::runs::{Run, Step};
+use toolgate_store::runs::{Run, RunFilter, Step};
 use utoipa::ToSchema;
 
 use crate::engine::Engine;
@@ -38,15 +38,23 @@ pub struct NewRun {
     pub labels: Vec<Label>,
 }
 
+/// A run with the names of whom it is: absent where there is nobody of that id any more.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunSummary {
+    #[serde(flatten)]
+    pub run: Run,
+    pub agent_name: Option<String>,
+    pub principal_name: Option<String>,
+}
+
 /// A run with what happened in it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RunView {
     #[serde(flatten)]
-    pub run: Run,
-    pub agent_name: Option<String>,
+    pub run: RunSummary,
     pub steps: Vec<StepView>,
     /// Those opened under this run, if it is a root.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RunSummary>,
     /// The newest, of the whole tree if it is a root.
     pub calls: Vec<CallSummary>,
 }
@@ -158,8 +166,17 @@ impl Engine {
         Ok(())
     }
 
-    /// A run that the caller opened, or whose agent they manage; another looks like none.
+    /// A run that the caller opened, or whose agent they manage; another looks like none. Of a token for one run, that
+    /// run alone.
     pub async fn own_run(&self, caller: &Caller, id: RunId) -> Result<Run, Fault> {
+        if caller.token.as_ref().and_then(|token| token.run).is_some_and(|own| own != id) {
+            return Err(Fault::not_found("run", id).at("/run_id"));
+        }
+        self.nameable_run(caller, id).await
+    }
+
+    /// A run that the caller may name; that a token is for another is told where it is used.
+    pub(crate) async fn nameable_run(&self, caller: &Caller, id: RunId) -> Result<Run, Fault> {
         let unknown = || Fault::not_found("run", id).at("/run_id");
         let run = self.store.run(caller.tenant, id).await?.ok_or_else(unknown)?;
         let same_agent = match (caller.agent, run.agent_id) {
@@ -184,11 +201,9 @@ impl Engine {
         let sight = self.sight(caller).await?;
         let run = self.store.run(caller.tenant, id).await?;
         Ok(run.filter(|run| match (&sight, caller.agent) {
+            (Sight::Token(token), _) => token.sees(run.principal, run.agent_id, run.id),
             // Of its owner's runs without an agent it may open runs under them, and read none.
-            (_, agent) if agent.is_some() || caller.token.is_some() => {
-                run.principal == caller.principal && run.agent_id == agent
-            }
-            (_, Some(_)) => false,
+            (_, Some(agent)) => run.principal == caller.principal && run.agent_id == Some(agent),
             (Sight::Everything, None) => true,
             (Sight::OwnAndManaged { agents, .. }, None) => {
                 run.principal == caller.principal || run.agent_id.is_some_and(|agent| agents.contains(&agent))
@@ -199,16 +214,29 @@ impl Engine {
     pub async fn list_runs(
         &self,
         caller: &Caller,
-        state: Option<RunState>,
+        filter: RunFilter,
         cursor: Option<&str>,
         limit: u32,
-    ) -> Result<Page<Run>, Fault> {
+    ) -> Result<Page<RunSummary>, Fault> {
         let sight = self.sight(caller).await?;
-        let mut page = self.store.runs(caller.tenant, &sight, state, cursor, limit).await?;
-        if caller.agent.is_some() || caller.token.is_some() {
+        let mut page = self.store.runs(caller.tenant, &sight, filter, cursor, limit).await?;
+        if caller.agent.is_some() {
             page.items.retain(|run| run.agent_id == caller.agent);
         }
-        Ok(page)
+        Ok(Page { items: self.named_runs(caller.tenant, page.items).await?, next_cursor: page.next_cursor })
+    }
+
+    async fn named_runs(&self, tenant: TenantId, runs: Vec<Run>) -> Result<Vec<RunSummary>, Fault> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let people: Vec<String> = runs.iter().map(|run| run.principal.to_string()).collect();
+        let names = self.names(tenant, people.iter().map(String::as_str)).await?;
+        let named = |run: Run| RunSummary {
+            agent_name: run.agent_id.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string()),
+            principal_name: names.of_principal(run.principal),
+            run,
+        };
+        Ok(runs.into_iter().map(named).collect())
     }
 
     /// A run with its steps, the runs under it and its newest calls. The run of a lone call is made up from the call.
@@ -238,8 +266,11 @@ impl Engine {
             CallFilter { run: Some(run.id), ..CallFilter::default() }
         };
         let calls = self.list_calls(caller, &filter, None, SHOWN_CALLS_MAX).await?.items;
-        let runs = runs.into_iter().filter(|under| under.id != run.id).collect();
-        Ok(RunView { agent_name: name_of(run.agent_id), run, steps, runs, calls })
+        let others = runs.into_iter().filter(|under| under.id != run.id);
+        let mut named =
+            self.named_runs(tenant, std::iter::once(run.clone()).chain(others).collect()).await?.into_iter();
+        let Some(run) = named.next() else { return Err(Fault::not_found("run", id)) };
+        Ok(RunView { run, steps, runs: named.collect(), calls })
     }
 
     async fn lone_run(&self, caller: &Caller, id: RunId) -> Result<RunView, Fault> {
@@ -283,7 +314,9 @@ impl Engine {
             tool_name: details.tool_title,
             tool_version: call.tool_version,
             agent_id: call.agent,
+            agent_name: details.agent_name.clone(),
             principal: call.principal.to_string(),
+            principal_name: details.principal_name,
             source: call.source.to_string(),
             egress_class: call.class.to_string(),
             status: call.status,
@@ -298,7 +331,9 @@ impl Engine {
             started_at: call.started_at,
             completed_at: call.completed_at,
         }];
-        Ok(RunView { run, agent_name: details.agent_name, steps: Vec::new(), runs: Vec::new(), calls })
+        let principal_name = calls.first().and_then(|call| call.principal_name.clone());
+        let run = RunSummary { run, agent_name: details.agent_name, principal_name };
+        Ok(RunView { run, steps: Vec::new(), runs: Vec::new(), calls })
     }
 
     pub async fn add_step(&self, caller: &Caller, run: RunId, title: &str) -> Result<Step, Fault> {
@@ -365,6 +400,14 @@ impl Engine {
         }
         self.store.commit(change).await?;
         self.signal(caller.tenant, run.id, None);
+        for run in below {
+            self.end_calls_of(caller, run, state).await?;
+        }
+        self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
+    }
+
+    /// Takes back what waits in a run that is over, and stops what runs where that is wanted.
+    async fn end_calls_of(&self, caller: &Caller, run: RunId, state: RunState) -> Result<(), Fault> {
         // Nobody waits for them any more, and whoever decided would decide for nothing.
         for call in self.store.parked_calls_of(caller.tenant, run).await? {
             let Some(record) = self.store.call(caller.tenant, call).await? else { continue };
@@ -400,14 +443,6 @@ fn run_event(caller: &Caller, event_type: EventType, data: Map<String, Value>, a
 }
 
 /// Names of a run's own allow-list must exist, as those of an agent must: a misspelt one would allow nothing.
-        for run in below {
-            self.end_calls_of(caller, run, state).await?;
-        }
-        self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
-    }
-
-    /// Takes back what waits in a run that is over, and stops what runs where that is wanted.
-    async fn end_calls_of(&self, caller: &Caller, run: RunId, state: RunState) -> Result<(), Fault> {
 fn canonical_limits(
     registry: &toolgate_registry::snapshot::TenantRegistry,
     caller: &Caller,

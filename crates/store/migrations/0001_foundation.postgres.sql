@@ -242,7 +242,7 @@ BEGIN
     EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), current_user);
 
     FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',
-        'sign_in_links', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_classifications', 'tool_tombstones', 'tool_overrides',
+        'sign_in_links', 'invitations', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_classifications', 'tool_tombstones', 'tool_overrides',
         'tool_aliases', 'tool_groups', 'assignments', 'runs', 'steps', 'approvals', 'approval_votes', 'grants', 'tokens', 'token_proofs', 'policies', 'guardrails',
         'egress_openings', 'label_acceptances', 'label_contexts', 'input_requests', 'webhooks', 'deliveries',
         'request_ids', 'sql_principals', 'sql_requests', 'run_calls', 'work', 'budgets', 'kill_switches', 'notes', 'event_parts', 'audit_progress', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
@@ -269,7 +269,7 @@ BEGIN
     ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
     EXECUTE format('CREATE POLICY tenant ON tenants USING (%s) WITH CHECK (%s)', replace(in_scope, 'tenant_id', 'id'), replace(in_scope, 'tenant_id', 'id'));
     GRANT SELECT, INSERT, UPDATE ON tenants TO toolgate_app;
-    GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, server_keys, leases, counters TO toolgate_app;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, identities, sign_in_delays, server_keys, leases, counters TO toolgate_app;
     GRANT SELECT ON migrations TO toolgate_app;
 
     -- The log is written once. Triggers say the same to whoever else may write.

@@ -37,10 +37,29 @@ CREATE TABLE accounts (
     id {uuid} PRIMARY KEY,
     email TEXT,
     name TEXT NOT NULL,
-    password_hash TEXT,
     created_at {int} NOT NULL
 ) {strict};
 CREATE UNIQUE INDEX accounts_email ON accounts (email);
+
+-- Who somebody is at a provider of identities: by its word for them, never by an address.
+CREATE TABLE identities (
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    account_id {uuid} NOT NULL REFERENCES accounts (id),
+    created_at {int} NOT NULL,
+    PRIMARY KEY (issuer, subject)
+) {strict};
+CREATE INDEX identities_account ON identities (account_id);
+
+-- How long whoever guesses passwords waits, by a hash of whom they guess at or of the network they come from.
+CREATE TABLE sign_in_delays (
+    key {bytes} PRIMARY KEY,
+    failures {int} NOT NULL,
+    wait_ms {int} NOT NULL,
+    next_at {int} NOT NULL,
+    last_at {int} NOT NULL
+) {strict};
+CREATE INDEX sign_in_delays_last ON sign_in_delays (last_at);
 
 CREATE TABLE users (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
@@ -48,6 +67,8 @@ CREATE TABLE users (
     account_id {uuid} REFERENCES accounts (id),
     kind TEXT NOT NULL CONSTRAINT users_kind CHECK (kind IN ('person', 'service')),
     name TEXT NOT NULL,
+    -- Of the membership, not of the person: who administers one tenant sets no password for another.
+    password_hash TEXT,
     disabled_at {int},
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id),
@@ -55,6 +76,8 @@ CREATE TABLE users (
 ) {strict};
 CREATE UNIQUE INDEX users_account ON users (tenant_id, account_id);
 CREATE UNIQUE INDEX users_name ON users (tenant_id, name);
+-- Somebody who signs in with an address has not said in which tenant.
+CREATE INDEX users_of_account ON users (account_id);
 
 CREATE TABLE user_roles (
     tenant_id {uuid} NOT NULL,
@@ -88,25 +111,51 @@ CREATE TABLE browser_sessions (
     id {uuid} NOT NULL,
     user_id {uuid} NOT NULL,
     token_hash {bytes} NOT NULL,
+    how TEXT NOT NULL CONSTRAINT browser_sessions_how CHECK (how IN ('link', 'password', 'oidc', 'invitation')),
+    -- Where it began, for its owner to recognise.
+    address TEXT,
+    user_agent TEXT,
     created_at {int} NOT NULL,
     last_seen_at {int} NOT NULL,
     expires_at {int} NOT NULL,
+    -- When its owner last proved who they are, for what wants a fresh sign-in.
+    proved_at {int},
     revoked_at {int},
     PRIMARY KEY (tenant_id, id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
 ) {strict};
 CREATE UNIQUE INDEX browser_sessions_token ON browser_sessions (token_hash);
+CREATE INDEX browser_sessions_user ON browser_sessions (tenant_id, user_id);
 
 CREATE TABLE sign_in_links (
     tenant_id {uuid} NOT NULL,
     token_hash {bytes} NOT NULL,
     user_id {uuid} NOT NULL,
+    purpose TEXT NOT NULL CONSTRAINT sign_in_links_purpose CHECK (purpose IN ('sign_in', 'reset')),
     created_at {int} NOT NULL,
     expires_at {int} NOT NULL,
     used_at {int},
     PRIMARY KEY (tenant_id, token_hash),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
 ) {strict};
+
+CREATE TABLE invitations (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    id {uuid} NOT NULL,
+    token_hash {bytes} NOT NULL,
+    name TEXT NOT NULL,
+    email TEXT,
+    -- What the new user will have, as JSON: roles, permissions, workspaces.
+    rights TEXT NOT NULL,
+    invited_by TEXT NOT NULL,
+    mailed {bool} NOT NULL DEFAULT FALSE,
+    created_at {int} NOT NULL,
+    expires_at {int} NOT NULL,
+    accepted_at {int},
+    revoked_at {int},
+    PRIMARY KEY (tenant_id, id)
+) {strict};
+CREATE UNIQUE INDEX invitations_token ON invitations (token_hash);
 
 -- ── agents ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -419,6 +468,7 @@ CREATE INDEX calls_agent_status ON calls (tenant_id, agent_id, status, id) WHERE
 CREATE INDEX calls_pending ON calls (tenant_id, id) WHERE approval_status = 'pending';
 CREATE INDEX calls_unfinished_or_failed ON calls (tenant_id, status, id) WHERE status <> 'completed';
 
+CREATE INDEX calls_approved ON calls (id) WHERE status = 'approved';
 CREATE INDEX calls_running ON calls (holder, id) WHERE status = 'running';
 
 -- Which call has which place in a run: a place is taken once.
@@ -468,7 +518,6 @@ CREATE TABLE kill_switches (
 ) {strict};
 
 -- What `append_note` keeps.
-CREATE INDEX calls_approved ON calls (id) WHERE status = 'approved';
 CREATE TABLE notes (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     notebook TEXT NOT NULL,
@@ -505,6 +554,8 @@ CREATE TABLE approvals (
     -- How the caller came in and what the call was bound to: what is needed to judge it again.
     asker TEXT NOT NULL,
     binding TEXT NOT NULL,
+    -- What the request itself gave it to run in.
+    timeout_ms {int},
     expires_at {int} NOT NULL,
     remind_at {int},
     -- Under a kill switch its deadline stands still.
@@ -541,6 +592,8 @@ CREATE TABLE grants (
     -- Null for a standing grant.
     call_id {uuid},
     tool_id {uuid} NOT NULL,
+    -- Of whose calls it holds for, where they belong to one.
+    workspace_id {uuid},
     -- What it is bound to, whole, and the digest by which it is spent.
     binding TEXT NOT NULL,
     binding_digest {bytes} NOT NULL,
@@ -554,8 +607,6 @@ CREATE TABLE grants (
     uses_max {int} NOT NULL DEFAULT 1,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id),
-    -- What the request itself gave it to run in.
-    timeout_ms {int},
     CONSTRAINT grants_spent_once CHECK (call_id IS NULL OR uses <= 1),
     CONSTRAINT grants_within_uses CHECK (uses <= uses_max)
 ) {strict};
@@ -571,8 +622,9 @@ CREATE TABLE tokens (
     chain TEXT NOT NULL,
     principal TEXT NOT NULL,
     agent_id {uuid},
-    -- The key that minted the root; with it goes the token.
+    -- The key, or the browser session, that minted the root; with it goes the token.
     key_id {uuid},
+    session_id {uuid},
     -- The label context of whoever minted the root: minting washes nothing off.
     context TEXT NOT NULL,
     claims TEXT NOT NULL,
@@ -588,12 +640,11 @@ CREATE TABLE tokens (
 CREATE INDEX tokens_parent ON tokens (tenant_id, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX tokens_agent ON tokens (tenant_id, agent_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX tokens_key ON tokens (tenant_id, key_id) WHERE key_id IS NOT NULL;
+CREATE INDEX tokens_session ON tokens (tenant_id, session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX tokens_principal ON tokens (tenant_id, principal, id);
 CREATE INDEX tokens_expiry ON tokens (expires_at);
 
 -- Proofs of possession that were shown: each counts once.
-    -- Of whose calls it holds for, where they belong to one.
-    workspace_id {uuid},
 CREATE TABLE token_proofs (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
     proof TEXT NOT NULL,

@@ -13,7 +13,7 @@ use toolgate_contracts::{
 use crate::Value;
 use crate::change::{Change, Expect};
 
-pub use list::{CallFilter, CallSummary, Sight};
+pub use list::{CallFilter, CallSummary, Sight, TokenSight, ToolVersions};
 pub use record::{CallRecord, Interrupted};
 pub use toolgate_contracts::{ApprovalStatus, Status};
 

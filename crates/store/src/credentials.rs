@@ -1,14 +1,15 @@
-//! API keys, browser sessions and one-time sign-in links. Secrets are kept only as hashes.
+//! API keys, and whom a key or a browser session stands for. Secrets are kept only as hashes.
 
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::{
-    AgentId, Digest, Fault, FaultKind, KeyId, Permissions, Role, SessionId, Slug, TenantId, Timestamp, UserId,
+    AgentId, Digest, Fault, KeyId, Permissions, Role, SessionId, Slug, TenantId, Timestamp, UserId,
 };
 use utoipa::ToSchema;
 
 use crate::change::{Change, Durability, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
+use crate::sign_in::How;
 use crate::{Row, Store};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -55,6 +56,9 @@ pub struct SessionHolder {
     pub session: SessionId,
     pub last_seen_at: Timestamp,
     pub expires_at: Timestamp,
+    pub how: How,
+    pub began_at: Timestamp,
+    pub proved_at: Option<Timestamp>,
 }
 
 impl Change {
@@ -100,46 +104,21 @@ impl Change {
         self.then("UPDATE api_keys SET last_used_at = $3 WHERE tenant_id = $1 AND id = $2", [key.into(), at.into()])
     }
 
-    pub fn insert_link(&mut self, token_hash: Digest, user: UserId, at: Timestamp, expires_at: Timestamp) -> &mut Self {
-        self.then(
-            "INSERT INTO sign_in_links (tenant_id, token_hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)",
-            [token_hash.into(), user.into(), at.into(), expires_at.into()],
-        )
-    }
-
-    /// Spends a link: once, and not after its time. The session is made in the same change.
-    pub fn spend_link(&mut self, token_hash: Digest, at: Timestamp) -> &mut Self {
-        let spent = Fault::new(
-            FaultKind::Unauthenticated,
-            "this sign-in link was used already or is too old",
-            "make a new one with `toolgate user sign-in-link NAME`",
-        );
-        self.expecting(
-            Expect::Rows(1, spent),
-            "UPDATE sign_in_links SET used_at = $3 WHERE tenant_id = $1 AND token_hash = $2 AND used_at IS NULL AND expires_at > $3",
-            [token_hash.into(), at.into()],
-        )
-    }
-
-    pub fn insert_session(
-        &mut self,
-        session: SessionId,
-        user: UserId,
-        token_hash: Digest,
-        at: Timestamp,
-        expires_at: Timestamp,
-    ) -> &mut Self {
-        self.then(
-            "INSERT INTO browser_sessions (tenant_id, id, user_id, token_hash, created_at, last_seen_at, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $5, $6)",
-            [session.into(), user.into(), token_hash.into(), at.into(), expires_at.into()],
-        )
-    }
-
+    /// Ends a session, and with it the tokens that were minted in it.
     pub fn revoke_session(&mut self, session: SessionId, at: Timestamp) -> &mut Self {
         self.then(
             "UPDATE browser_sessions SET revoked_at = $3 WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
             [session.into(), at.into()],
+        );
+        self.revoke_tokens_of_session(session, at)
+    }
+
+    /// Holds on to a session while a token is minted in it: it is not ended until the token is there.
+    pub fn hold_session(&mut self, session: SessionId, ended: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, ended),
+            "UPDATE browser_sessions SET last_seen_at = last_seen_at WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
+            [session.into()],
         )
     }
 
@@ -192,7 +171,7 @@ impl Store {
     }
 
     pub async fn session_holder(&self, token_hash: Digest) -> Result<Option<SessionHolder>, Error> {
-        let sql = "SELECT s.tenant_id, t.slug, u.id, u.name, s.id, s.last_seen_at, s.expires_at
+        let sql = "SELECT s.tenant_id, t.slug, u.id, u.name, s.id, s.last_seen_at, s.expires_at, s.how, s.created_at, s.proved_at
              FROM browser_sessions s JOIN users u ON u.tenant_id = s.tenant_id AND u.id = s.user_id JOIN tenants t ON t.id = s.tenant_id
              WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND u.disabled_at IS NULL";
         let rows = self.query(&BEFORE_TENANT, sql, vec![token_hash.into()]).await?;
@@ -202,6 +181,9 @@ impl Store {
             session: row.get(4)?,
             last_seen_at: row.get(5)?,
             expires_at: row.get(6)?,
+            how: row.parse(7)?,
+            began_at: row.get(8)?,
+            proved_at: row.get(9)?,
         }))
     }
 
@@ -216,9 +198,16 @@ impl Store {
         }
     }
 
-    /// When somebody signed in.
-    pub async fn session_began(&self, tenant: TenantId, session: SessionId) -> Result<Option<Timestamp>, Error> {
-        let sql = "SELECT created_at FROM browser_sessions WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL";
+    /// When whoever is behind a session last proved who they are.
+    pub async fn session_proved(&self, tenant: TenantId, session: SessionId) -> Result<Option<Timestamp>, Error> {
+        let sql = "SELECT proved_at FROM browser_sessions WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![session.into()]).await?;
+        rows.first().map(|row| row.get(0)).transpose().map(Option::flatten)
+    }
+
+    /// When a session ends at the latest.
+    pub async fn session_ends(&self, tenant: TenantId, session: SessionId) -> Result<Option<Timestamp>, Error> {
+        let sql = "SELECT expires_at FROM browser_sessions WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![session.into()]).await?;
         rows.first().map(|row| row.get(0)).transpose()
     }
@@ -233,18 +222,6 @@ impl Store {
         let sql = "SELECT 1 FROM workspace_members WHERE tenant_id = $1 AND user_id = $2 AND workspace_id = $3";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![user.into(), workspace.into()]).await?;
         Ok(!rows.is_empty())
-    }
-
-    /// Whose link it is; whether it still works is decided when it is spent.
-    pub async fn link_holder(&self, token_hash: Digest) -> Result<Option<Holder>, Error> {
-        let sql = "SELECT l.tenant_id, t.slug, u.id, u.name
-             FROM sign_in_links l JOIN users u ON u.tenant_id = l.tenant_id AND u.id = l.user_id JOIN tenants t ON t.id = l.tenant_id
-             WHERE l.token_hash = $1 AND u.disabled_at IS NULL";
-        let rows = self.query(&BEFORE_TENANT, sql, vec![token_hash.into()]).await?;
-        match rows.first() {
-            Some(row) => self.holder(row).await.map(Some),
-            None => Ok(None),
-        }
     }
 
     async fn holder(&self, row: &Row) -> Result<Holder, Error> {

@@ -5,7 +5,7 @@ use toolgate_contracts::definition::Label;
 use toolgate_contracts::{AgentId, Fault, Limits, Page, Principal, RunId, StepId, TenantId, Timestamp, WorkspaceId};
 use utoipa::ToSchema;
 
-use crate::calls::Sight;
+use crate::calls::{Sight, TokenSight};
 use crate::change::{Change, Expect};
 use crate::cursor::ListOf;
 use crate::error::Error;
@@ -13,6 +13,13 @@ use crate::scope::Scope;
 use crate::{Row, Store, Value};
 
 pub use toolgate_contracts::call::RunState;
+
+/// Which runs are listed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunFilter {
+    pub state: Option<RunState>,
+    pub agent: Option<AgentId>,
+}
 
 /// A run as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -177,13 +184,6 @@ impl Store {
         rows.iter().map(run).collect()
     }
 
-    pub async fn steps(&self, tenant: TenantId, run: RunId, limit: u32) -> Result<Vec<Step>, Error> {
-        let sql = "SELECT id, run_id, agent_id, title, created_at FROM steps
-            WHERE tenant_id = $1 AND run_id = $2 ORDER BY id LIMIT $3";
-        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), limit.into()]).await?;
-        rows.iter().map(step).collect()
-    }
-
     /// A run and all that were opened below it, however deep.
     pub async fn runs_below(&self, tenant: TenantId, run: &Run) -> Result<Vec<RunId>, Error> {
         let sql = "WITH RECURSIVE below (id) AS (
@@ -195,6 +195,13 @@ impl Store {
             SELECT id FROM below";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.id.into(), run.root_run_id.into()]).await?;
         rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    pub async fn steps(&self, tenant: TenantId, run: RunId, limit: u32) -> Result<Vec<Step>, Error> {
+        let sql = "SELECT id, run_id, agent_id, title, created_at FROM steps
+            WHERE tenant_id = $1 AND run_id = $2 ORDER BY id LIMIT $3";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), limit.into()]).await?;
+        rows.iter().map(step).collect()
     }
 
     pub async fn step(&self, tenant: TenantId, run: RunId, id: StepId) -> Result<Option<Step>, Error> {
@@ -209,11 +216,11 @@ impl Store {
         &self,
         tenant: TenantId,
         sight: &Sight,
-        state: Option<RunState>,
+        RunFilter { state, agent }: RunFilter,
         cursor: Option<&str>,
         limit: u32,
     ) -> Result<Page<Run>, Fault> {
-        let filter = format!("{state:?}");
+        let filter = format!("{state:?} {agent:?}");
         let list = ListOf { tenant, list: "runs", filter: &filter };
         let before = cursor.map(|cursor| list.key(cursor)).transpose()?;
         let mut condition = String::new();
@@ -228,12 +235,29 @@ impl Store {
         if let Some(state) = state {
             condition = format!("{condition} AND state = ${}", bind(state.as_str().into(), &mut parameters));
         }
-        if let Sight::OwnAndManaged { viewer, agents } = sight {
-            let mut seen = format!("principal = ${}", bind(viewer.to_string().into(), &mut parameters));
-            for agent in agents {
-                seen = format!("{seen} OR agent_id = ${}", bind((*agent).into(), &mut parameters));
+        if let Some(agent) = agent {
+            condition = format!("{condition} AND agent_id = ${}", bind(agent.into(), &mut parameters));
+        }
+        match sight {
+            Sight::Everything => {}
+            Sight::OwnAndManaged { viewer, agents } => {
+                let mut seen = format!("principal = ${}", bind(viewer.to_string().into(), &mut parameters));
+                for agent in agents {
+                    seen = format!("{seen} OR agent_id = ${}", bind((*agent).into(), &mut parameters));
+                }
+                condition = format!("{condition} AND ({seen})");
             }
-            condition = format!("{condition} AND ({seen})");
+            Sight::Token(TokenSight { viewer, agent, run, tools: _ }) => {
+                let own = bind(viewer.to_string().into(), &mut parameters);
+                condition = format!("{condition} AND principal = ${own}");
+                condition = match agent {
+                    Some(agent) => format!("{condition} AND agent_id = ${}", bind((*agent).into(), &mut parameters)),
+                    None => format!("{condition} AND agent_id IS NULL"),
+                };
+                if let Some(run) = run {
+                    condition = format!("{condition} AND id = ${}", bind((*run).into(), &mut parameters));
+                }
+            }
         }
         let sql =
             format!("SELECT {COLUMNS} FROM runs WHERE tenant_id = $1{condition} ORDER BY id DESC LIMIT {}", limit + 1);

@@ -3,10 +3,10 @@
 use toolgate_contracts::{CallId, Fault, TenantId, Timestamp, UserId};
 use uuid::Uuid;
 
-use crate::change::{Change, Expect};
+use crate::change::{Change, Durability, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
-use crate::{Row, Store};
+use crate::{Kind, Row, Store};
 
 /// A role of the database, and whom it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +134,28 @@ impl Store {
         let sql = "SELECT call_id FROM sql_requests WHERE tenant_id = $1 AND id = $2 AND kind = 'invoke' AND call_id IS NOT NULL";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![id.into()]).await?;
         rows.first().map(|row| row.get(0)).transpose()
+    }
+
+    /// Forgets requests that were finished before `moment`. What became a call is known by its request's id in the view
+    /// for as long as the call is there. SQLite has none.
+    pub async fn forget_sql_requests(&self, moment: Timestamp) -> Result<u64, Error> {
+        if self.kind() != Kind::Postgres {
+            return Ok(0);
+        }
+        let everyone = Scope::Everyone("requests that were finished long ago, whoever's");
+        let sql = "SELECT DISTINCT r.tenant_id FROM sql_requests r WHERE r.state <> 'waiting' AND r.done_at <= $1
+             AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.tenant_id = r.tenant_id AND c.id = r.call_id)";
+        let mut forgotten = 0;
+        for row in &self.query(&everyone, sql, vec![moment.into()]).await? {
+            let mut change = Change::new(row.get(0)?).durability(Durability::Process);
+            change.then(
+                "DELETE FROM sql_requests r WHERE r.tenant_id = $1 AND r.state <> 'waiting' AND r.done_at <= $2
+                 AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.tenant_id = $1 AND c.id = r.call_id)",
+                [moment.into()],
+            );
+            forgotten += self.commit(change).await?.changed.first().copied().unwrap_or_default();
+        }
+        Ok(forgotten)
     }
 
     /// Whom the role stands for now; a request of one that was mapped anew is refused.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 use toolgate_contracts::token::DEPTH_MAX;
-use toolgate_contracts::{AgentId, Digest, Fault, KeyId, Principal, TenantId, Timestamp, TokenId};
+use toolgate_contracts::{AgentId, Digest, Fault, KeyId, Principal, SessionId, TenantId, Timestamp, TokenId};
 
 use crate::change::{Change, Durability, Expect};
 use crate::error::Error;
@@ -30,6 +30,8 @@ pub struct TokenRow {
     pub agent: Option<AgentId>,
     /// The key that minted the first of the chain; with it goes the token.
     pub key: Option<KeyId>,
+    /// The browser session that did; with it goes the token too.
+    pub session: Option<SessionId>,
     /// The label context of whoever minted the first of the chain.
     pub context: String,
     pub claims: Json,
@@ -60,10 +62,13 @@ fn filled(chain: &[TokenId]) -> [Value; CHAIN_MAX] {
 
 impl Change {
     pub fn insert_token(&mut self, token: &TokenRow) -> &mut Self {
-        let TokenRow { id, parent, chain, principal, agent, key, context, claims, calls_max, expires_at, .. } = token;
+        let TokenRow {
+            id, parent, chain, principal, agent, key, session, context, claims, calls_max, expires_at, ..
+        } = token;
         self.then(
-            "INSERT INTO tokens (tenant_id, id, parent_id, chain, principal, agent_id, key_id, context, claims, calls_max, expires_at, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+            "INSERT INTO tokens (tenant_id, id, parent_id, chain, principal, agent_id, key_id, session_id, context, claims, calls_max,
+                expires_at, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
             [
                 (*id).into(),
                 (*parent).into(),
@@ -71,6 +76,7 @@ impl Change {
                 principal.to_string().into(),
                 (*agent).into(),
                 (*key).into(),
+                (*session).into(),
                 context.into(),
                 crate::value::json_text(claims),
                 calls_max.map(i64::from).into(),
@@ -128,6 +134,14 @@ impl Change {
         )
     }
 
+    /// What was minted in a browser session goes with it.
+    pub(crate) fn revoke_tokens_of_session(&mut self, session: SessionId, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE tokens SET revoked_at = $3, revoked_by = $4 WHERE tenant_id = $1 AND session_id = $2 AND revoked_at IS NULL",
+            [session.into(), at.into(), format!("session:{session}").into()],
+        )
+    }
+
     pub fn revoke_tokens_of(&mut self, principal: Principal, by: &str, at: Timestamp) -> &mut Self {
         self.then(
             "UPDATE tokens SET revoked_at = $3, revoked_by = $4 WHERE tenant_id = $1 AND principal = $2 AND revoked_at IS NULL",
@@ -144,7 +158,7 @@ impl Change {
     }
 }
 
-const TOKENS: &str = "SELECT t.id, t.parent_id, t.chain, t.principal, t.agent_id, t.key_id, t.context, t.claims, t.calls_max, t.calls_used,
+const TOKENS: &str = "SELECT t.id, t.parent_id, t.chain, t.principal, t.agent_id, t.key_id, t.session_id, t.context, t.claims, t.calls_max, t.calls_used,
      t.expires_at, t.revoked_at, t.revoked_by, t.created_at FROM tokens t WHERE t.tenant_id = $1";
 
 fn token(row: &Row) -> Result<TokenRow, Error> {
@@ -155,14 +169,15 @@ fn token(row: &Row) -> Result<TokenRow, Error> {
         principal: row.parse(3)?,
         agent: row.get(4)?,
         key: row.get(5)?,
-        context: row.get(6)?,
-        claims: row.json(7)?,
-        calls_max: row.get(8)?,
-        calls_used: row.get(9)?,
-        expires_at: row.get(10)?,
-        revoked_at: row.get(11)?,
-        revoked_by: row.get(12)?,
-        created_at: row.get(13)?,
+        session: row.get(6)?,
+        context: row.get(7)?,
+        claims: row.json(8)?,
+        calls_max: row.get(9)?,
+        calls_used: row.get(10)?,
+        expires_at: row.get(11)?,
+        revoked_at: row.get(12)?,
+        revoked_by: row.get(13)?,
+        created_at: row.get(14)?,
     })
 }
 

@@ -237,6 +237,16 @@ async fn a_mapped_role_invokes_completes_approves_and_rejects_by_sql() {
         assert!(other.query("SELECT id FROM agents.tool_invocations_v", &[]).await.unwrap().is_empty());
     }
 
+    // What was finished long ago is forgotten; what became a call stays under its id as long as the call does.
+    let kept = row(&asking, read).await.unwrap();
+    let forget = async |before_s: i64| {
+        world.app.store.forget_sql_requests(world.clock.now().plus_seconds(-before_s)).await.unwrap()
+    };
+    assert_eq!(forget(3600).await, 0, "it was a moment ago");
+    assert!(forget(0).await > 0 && forget(0).await == 0);
+    assert_eq!(row(&asking, read).await.unwrap(), kept);
+    assert!(row(&asking, unknown).await.is_none(), "what never became a call is gone");
+
     // Taken back, a role stands for nobody.
     world.send(&As::Owner, "DELETE", &format!("/api/v1/db/roles/{asking_role}"), Value::Null).await.ok();
     assert_eq!(asking.execute(sql, &[]).await.unwrap_err().code().unwrap().code(), "42501");

@@ -141,10 +141,8 @@ pub async fn two_replicas(database: &Database) -> ([App; 2], [tempfile::TempDir;
     std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     std::fs::copy(own, other).unwrap();
     let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
-    let (first, second) = tokio::join!(
-        open(database, folders[0].path(), clock.clone(), 1),
-        open(database, folders[1].path(), clock, 2)
-    );
+    let (first, second) =
+        tokio::join!(open(database, folders[0].path(), clock.clone(), 1), open(database, folders[1].path(), clock, 2));
     ([first, second], folders)
 }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use toolgate_contracts::{AgentId, CallId, Fault, Page, Principal, RunId, Source, TenantId, Timestamp, ToolId};
+use toolgate_contracts::{
+    AgentId, CallId, ErrorCode, Fault, Page, Principal, RunId, Source, TenantId, Timestamp, ToolId,
+};
 use utoipa::ToSchema;
 
 use super::{ApprovalStatus, Status, first_id_of};
@@ -34,7 +36,10 @@ pub struct CallSummary {
     pub tool_name: String,
     pub tool_version: String,
     pub agent_id: Option<AgentId>,
+    /// The names of both, filled in like the title; absent where there is nobody of that id any more.
+    pub agent_name: Option<String>,
     pub principal: String,
+    pub principal_name: Option<String>,
     pub source: String,
     pub egress_class: String,
     pub status: Status,
@@ -58,6 +63,73 @@ pub enum Sight {
     Everything,
     /// The viewer's own, and those of the agents they manage.
     OwnAndManaged { viewer: Principal, agents: Vec<AgentId> },
+    /// What a capability token was made for.
+    Token(TokenSight),
+}
+
+/// What whoever shows a token sees: what was done as the very same, with the token's tools, in its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSight {
+    pub viewer: Principal,
+    /// Absent: what was done as no agent.
+    pub agent: Option<AgentId>,
+    /// Absent: any.
+    pub run: Option<RunId>,
+    /// Absent: any.
+    pub tools: Option<Vec<ToolVersions>>,
+}
+
+/// A tool in some of its versions; `None`: in all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolVersions {
+    pub tool: ToolId,
+    pub versions: Option<Vec<String>>,
+}
+
+impl TokenSight {
+    pub fn sees(&self, principal: Principal, agent: Option<AgentId>, run: RunId) -> bool {
+        principal == self.viewer && agent == self.agent && self.run.is_none_or(|own| own == run)
+    }
+
+    pub fn covers(&self, tool: ToolId, version: &str) -> bool {
+        let holds = |versions: &Vec<String>| versions.iter().any(|known| known == version);
+        self.tools.as_ref().is_none_or(|tools| {
+            tools.iter().any(|known| known.tool == tool && known.versions.as_ref().is_none_or(holds))
+        })
+    }
+
+    fn condition(&self, parameters: &mut Vec<Value>) -> String {
+        let Self { viewer, agent, run, tools } = self;
+        let mut bind = |value: Value| {
+            parameters.push(value);
+            parameters.len() + 1
+        };
+        let mut condition = format!(" AND c.principal = ${}", bind(viewer.to_string().into()));
+        let _ = match agent {
+            Some(agent) => write!(condition, " AND c.agent_id = ${}", bind((*agent).into())),
+            None => write!(condition, " AND c.agent_id IS NULL"),
+        };
+        if let Some(run) = run {
+            let _ = write!(condition, " AND c.run_id = ${}", bind((*run).into()));
+        }
+        let Some(tools) = tools else { return condition };
+        // A token whose tools are gone sees nothing.
+        let mut any = vec!["1 = 0".to_owned()];
+        for ToolVersions { tool, versions } in tools {
+            let mut of_tool = format!("c.tool_id = ${}", bind((*tool).into()));
+            if let Some(versions) = versions {
+                let places: Vec<_> = versions.iter().map(|version| format!("${}", bind(version.into()))).collect();
+                let _ = if places.is_empty() {
+                    write!(of_tool, " AND 1 = 0")
+                } else {
+                    write!(of_tool, " AND c.tool_version IN ({})", places.join(", "))
+                };
+            }
+            any.push(of_tool);
+        }
+        let _ = write!(condition, " AND ({})", any.join(" OR "));
+        condition
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -84,9 +156,14 @@ pub struct CallFilter {
     pub metadata: Option<(String, String)>,
     /// Only those that wait for a decision.
     pub pending_approval: bool,
-    /// Only those that nobody made as an agent.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub without_agent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalStatus>,
+    /// Why they failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorCode>,
+    /// Who asked for them, whatever agent did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<Principal>,
 }
 
 impl CallFilter {
@@ -106,7 +183,9 @@ impl CallFilter {
             until,
             metadata,
             pending_approval,
-            without_agent,
+            approval,
+            error,
+            principal,
         } = self;
         let mut condition = String::new();
         let mut bind = |column: &str, value: Value| {
@@ -129,6 +208,12 @@ impl CallFilter {
         if let Some(source) = source {
             bind("source", source.as_str().into());
         }
+        if let Some(principal) = principal {
+            bind("principal", principal.to_string().into());
+        }
+        if let Some(approval) = approval {
+            bind("approval_status", approval.as_str().into());
+        }
         let mut range = |comparison: &str, moment: &Option<Timestamp>| {
             if let Some(moment) = moment {
                 parameters.push(first_id_of(*moment).into());
@@ -149,6 +234,14 @@ impl CallFilter {
                 Kind::Postgres => write!(condition, " AND (c.metadata::json ->> ${path}::text) = ${value}"),
             };
         }
+        if let Some(code) = error.and_then(|code| serde_json::to_value(code).ok()?.as_str().map(str::to_owned)) {
+            parameters.push(code.into());
+            let code = parameters.len() + 1;
+            let _ = match kind {
+                Kind::Sqlite => write!(condition, " AND json_extract(c.error, '$.code') = ${code}"),
+                Kind::Postgres => write!(condition, " AND (c.error::json ->> 'code') = ${code}"),
+            };
+        }
         match status {
             Some(Status::Completed) => condition.push_str(" AND c.status = 'completed'"),
             Some(other) => {
@@ -156,9 +249,6 @@ impl CallFilter {
                 let _ = write!(condition, " AND c.status = '{}'{repeated}", other.as_str());
             }
             None => {}
-        }
-        if *without_agent {
-            condition.push_str(" AND c.agent_id IS NULL");
         }
         if *pending_approval {
             condition.push_str(" AND c.approval_status = 'pending'");
@@ -218,6 +308,11 @@ impl Store {
             Sight::Everything => {
                 let source = page(&condition, "", limit);
                 return self.joined(&Scope::Tenant(tenant), &source, parameters, limit).await;
+            }
+            Sight::Token(token) => {
+                let owner = token.condition(&mut parameters);
+                let scope = Scope::Viewer { tenant, viewer: token.viewer };
+                return self.joined(&scope, &page(&condition, &owner, limit), parameters, limit).await;
             }
             Sight::OwnAndManaged { viewer, agents } => (*viewer, agents),
         };
@@ -293,7 +388,9 @@ fn summary(row: &Row) -> Result<CallSummary, Error> {
         tool_name: row.get(4)?,
         tool_version: row.get(5)?,
         agent_id: row.get(6)?,
+        agent_name: None,
         principal: row.get(7)?,
+        principal_name: None,
         source: row.get(8)?,
         egress_class: row.get(9)?,
         status: row.parse(10)?,

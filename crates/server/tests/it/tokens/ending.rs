@@ -145,3 +145,32 @@ async fn keys_rotate_and_both_are_published_until_the_last_token_has_expired() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_token_that_was_minted_in_a_browser_ends_with_the_session() {
+    every_world(async |world| {
+        let sign_in = async || {
+            let link = world.send(&As::Owner, "POST", "/api/v1/users/admin/sign-in-link", json!({})).await.ok();
+            let token = link["url"].as_str().unwrap().split_once("#sign-in=").unwrap().1;
+            let session = world.send(&As::Nobody, "POST", "/api/v1/sign-in", json!({"token": token})).await;
+            let cookie = session.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+            As::Cookie(cookie)
+        };
+        let (here, elsewhere) = (sign_in().await, sign_in().await);
+        let token = world.holder(&here, json!({"scope": ["tool:*"]})).await;
+        let child = world.holder(&token, json!({"scope": ["tool:echo"]})).await;
+        let other = world.holder(&elsewhere, json!({"scope": ["tool:*"]})).await;
+        for works in [&token, &child, &other] {
+            world.get(works, "/api/v1/tools").await.ok();
+        }
+        let signed_out = world.send(&here, "POST", "/api/v1/sign-out", json!({})).await;
+        assert!((200..300).contains(&signed_out.status), "{:#}", signed_out.body);
+        world.app.tokens.invalidate_all();
+        for ended in [&token, &child] {
+            let refused = world.check_refused(text(ended), "its session has ended").await;
+            assert_eq!(refused["details"]["reason"], "token_revoked", "{refused:#}");
+        }
+        world.get(&other, "/api/v1/tools").await.ok();
+    })
+    .await;
+}

@@ -1,10 +1,11 @@
 //! Tokens that this server did not make for here and now (tests 1 to 3 and 48 of `security.md` §11).
 
-use ed25519_dalek::SigningKey;
+use ed25519_dalek::{Signer as _, SigningKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use toolgate_contracts::TokenId;
+use toolgate_vault::Purpose;
 
 use super::{claims_of, forge, header_of, id, part, shown, text, with, without};
 use crate::world::{As, every_world};

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use toolgate_policy::token::thumbprint;
 use tower::ServiceExt as _;
 
-use super::{part, shown, text};
+use super::{part, shown, text, with, without};
 use crate::world::{As, answer, every_world};
 
 /// A proof for a request, and what is changed in it.
