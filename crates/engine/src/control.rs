@@ -326,6 +326,7 @@ impl Engine {
                     truncated: shaped.truncated,
                     attachments,
                     cost: record.cost_estimate,
+                    logged: shaped.logged,
                     ..Ended::default()
                 };
                 (status, ended)
@@ -480,6 +481,7 @@ impl Engine {
                 error_code: ended.error.as_ref().map(|error| error.code),
                 grant: record.grant,
                 input: commitment(&salt, "input", &input),
+                logged: &ended.logged,
                 mode: record.mode,
                 output: ended.output_text.as_ref().map(|text| commitment(&salt, "output", text)),
                 reason,

@@ -41,6 +41,9 @@ pub struct Details<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantId>,
     pub input: Digest,
+    /// Guardrails that would have withheld the result, and were only to be logged: their names.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub logged: &'a [String],
     pub mode: Mode,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Digest>,

@@ -386,7 +386,7 @@ impl Engine {
     /// Writes the attachments of a result. What the tool did is done: an output that does not match the schema fails a
     /// call without effects, and leaves one with effects completed, so that nobody repeats it.
     pub(crate) async fn keep(&self, prepared: &Prepared, shaped: Shaped) -> Result<(Status, Ended), Fault> {
-        let Shaped { output, text, error, truncated, attachments, .. } = shaped;
+        let Shaped { output, text, error, truncated, attachments, logged, .. } = shaped;
         let call = &prepared.call;
         let (mut kept, mut error, mut lost) = (Vec::with_capacity(attachments.len()), error, false);
         for attachment in attachments {
@@ -413,7 +413,10 @@ impl Engine {
         } else {
             Status::Failed
         };
-        Ok((status, Ended { output, output_text: text, error, truncated, attachments: kept, ..Ended::default() }))
+        Ok((
+            status,
+            Ended { output, output_text: text, error, truncated, attachments: kept, logged, ..Ended::default() },
+        ))
     }
 
     /// What would happen, without it happening.

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::guardrail::{DetectorKind, Examined, Finding, Guardrail, OnMatch, Stage};
+use toolgate_contracts::runner::Runner;
 use toolgate_contracts::{
     AgentId, AskCode, CallId, CallRequest, Caller, ErrorCode, Fault, Permission, Principal, Source, Status, TenantId,
     ToolError,
@@ -30,6 +31,9 @@ const DETECTOR_WAIT_S: u64 = 20;
 
 const SOMETHING: &str = "something was found";
 const GONE: &str = "the tenant is gone";
+/// Said to whoever did nothing wrong.
+const REPAIR: &str =
+    "other arguments do not help: ask somebody with the permission `guardrails.edit` to repair or remove it";
 
 /// Whose result is looked at.
 #[derive(Clone, Copy)]
@@ -53,7 +57,42 @@ struct Hit<'a> {
     name: &'a str,
     on_match: OnMatch,
     log_only: bool,
-    finding: Finding,
+    looked: Looked,
+}
+
+/// What came of looking.
+enum Looked {
+    Found(Finding),
+    /// Nobody looked, which stops a call like a tripwire: the caller did nothing wrong.
+    Failed(String),
+}
+
+impl Looked {
+    /// For whoever tries a guardrail out.
+    fn finding(self) -> Finding {
+        match self {
+            Self::Found(finding) => finding,
+            Self::Failed(why) => Finding { matched: true, reason: Some(why), paths: Vec::new() },
+        }
+    }
+
+    /// Why a call or its result is stopped, if it is.
+    fn trouble(&self) -> Option<Trouble<'_>> {
+        match self {
+            Self::Found(finding) if !finding.matched => None,
+            Self::Found(Finding { reason, paths, .. }) => {
+                Some(Trouble { reason: reason.as_deref().unwrap_or(SOMETHING), paths, is_failure: false })
+            }
+            Self::Failed(why) => Some(Trouble { reason: why, paths: &[], is_failure: true }),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Trouble<'a> {
+    reason: &'a str,
+    paths: &'a [String],
+    is_failure: bool,
 }
 
 /// One that looks at this tool.
@@ -71,12 +110,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn hit(&self, finding: Finding) -> Hit<'a> {
+    fn hit(&self, looked: Looked) -> Hit<'a> {
         match self {
             Self::Guard(Guard { guardrail, .. }) => {
-                Hit { name: self.name(), on_match: guardrail.on_match, log_only: guardrail.log_only, finding }
+                Hit { name: self.name(), on_match: guardrail.on_match, log_only: guardrail.log_only, looked }
             }
-            Self::Demanded(..) => Hit { name: self.name(), on_match: OnMatch::Tripwire, log_only: false, finding },
+            Self::Demanded(..) => Hit { name: self.name(), on_match: OnMatch::Tripwire, log_only: false, looked },
         }
     }
 }
@@ -88,7 +127,7 @@ fn watches<'a>(
     tool: &ResolvedTool,
     stage: Stage,
 ) -> Result<Vec<Watch<'a>>, ToolError> {
-    let broken = |why: &str| tripped("guardrails", why, &[]);
+    let broken = |why: &str| tripped("guardrails", Trouble { reason: why, paths: &[], is_failure: true });
     let guards = registry.deciding.guards().map_err(broken)?;
     let mut watches = Vec::new();
     for guard in guards.iter().filter(|guard| guard.guardrail.stage == stage) {
@@ -134,7 +173,7 @@ impl Question<'_> {
                 Watch::Guard(Guard { detector: Some(detector), .. }) | Watch::Demanded(_, detector) => detector,
                 Watch::Guard(Guard { detector: None, .. }) => continue,
             };
-            take_in(tool, &watch.hit(detector.examine(input)), asks, decision)?;
+            take_in(tool, &watch.hit(Looked::Found(detector.examine(input))), asks, decision)?;
         }
         Ok(())
     }
@@ -152,18 +191,18 @@ fn demanded_of<'a>(registry: &'a TenantRegistry, agent: Option<&StoredAgent>, to
 
 /// What a finding means for a call that has not run.
 fn take_in(tool: &ResolvedTool, hit: &Hit<'_>, asks: &mut Asks, decision: &mut Decision) -> Result<(), ToolError> {
-    let Hit { name, on_match, log_only, finding } = hit;
-    if !finding.matched {
-        return Ok(());
-    }
-    let reason = finding.reason.as_deref().unwrap_or(SOMETHING);
+    let Hit { name, on_match, log_only, looked } = hit;
+    let Some(trouble) = looked.trouble() else { return Ok(()) };
+    let reason = trouble.reason;
     // Only logging never loosens what writes.
     if *log_only && tool.definition.class() != EgressClass::Write {
         decision.logged.push(format!("guardrail {name}: {reason}"));
         return Ok(());
     }
     match on_match {
-        OnMatch::Tripwire => Err(tripped(name, reason, &finding.paths)),
+        OnMatch::Tripwire => Err(tripped(name, trouble)),
+        // A person cannot say what a detector did not look at.
+        OnMatch::Ask if trouble.is_failure => Err(tripped(name, trouble)),
         OnMatch::Ask => {
             asks.add(
                 AskCode::Guardrail,
@@ -176,9 +215,13 @@ fn take_in(tool: &ResolvedTool, hit: &Hit<'_>, asks: &mut Asks, decision: &mut D
     }
 }
 
-fn tripped(name: &str, reason: &str, paths: &[String]) -> ToolError {
-    let message =
-        format!("the guardrail `{name}` stopped it: {reason}; change the arguments, or ask a person to do it");
+fn tripped(name: &str, trouble: Trouble<'_>) -> ToolError {
+    let Trouble { reason, paths, is_failure } = trouble;
+    let message = if is_failure {
+        format!("the guardrail `{name}` could not run, so nothing is let through: {reason}; {REPAIR}")
+    } else {
+        format!("the guardrail `{name}` stopped it: {reason}; change the arguments, or ask a person to do it")
+    };
     ToolError::because(ErrorCode::PolicyDenied, "guardrail", message)
         .with("guardrail", name)
         .with("paths", paths.to_vec())
@@ -200,8 +243,8 @@ impl Engine {
         let mut asks = Asks::default();
         for watch in watches(question.registry, &demanded, tool, Stage::ToolCall)? {
             let Watch::Guard(guard @ Guard { detector: None, .. }) = &watch else { continue };
-            let finding = self.ask_detector(question.caller, guard, Stage::ToolCall, tool, input).await;
-            take_in(tool, &watch.hit(finding), &mut asks, decision)?;
+            let looked = self.ask_detector(question.caller, guard, Stage::ToolCall, tool, input).await;
+            take_in(tool, &watch.hit(looked), &mut asks, decision)?;
         }
         asks.join_into(decision, tool, question.mode);
         Ok(())
@@ -212,7 +255,7 @@ impl Engine {
     pub(crate) async fn examine_result(&self, of: &ResultOf<'_>, shaped: Shaped) -> Shaped {
         let snapshot = self.registry.snapshot();
         let Ok(registry) = snapshot.tenant(of.tenant) else {
-            return Shaped::refused(withheld("guardrails", GONE, &[]));
+            return Shaped::refused(withheld("guardrails", Trouble { reason: GONE, paths: &[], is_failure: true }));
         };
         if registry.deciding.guardrails.is_empty() {
             return shaped;
@@ -220,25 +263,28 @@ impl Engine {
         let demanded = demanded_of(registry, of.agent.and_then(|id| registry.agents.get(&id)), of.tool);
         let watches = match watches(registry, &demanded, of.tool, Stage::ToolResult) {
             Ok(watches) => watches,
-            Err(error) => return Shaped::refused(withheld("guardrails", &error.message, &[])),
+            Err(error) => {
+                let trouble = Trouble { reason: &error.message, paths: &[], is_failure: true };
+                return Shaped::refused(withheld("guardrails", trouble));
+            }
         };
         if watches.is_empty() {
             return shaped;
         }
+        let mut logged = Vec::new();
         for (place, value) in shaped.to_examine() {
-            let Some((name, mut finding)) = self.find(of, registry, &watches, &value).await else { continue };
-            for path in &mut finding.paths {
-                path.insert_str(0, &place);
-            }
-            let reason = finding.reason.as_deref().unwrap_or(SOMETHING);
+            let Some((name, looked)) = self.find(of, registry, &watches, &value, &mut logged).await else { continue };
+            let Some(trouble) = looked.trouble() else { continue };
+            let paths: Vec<String> = trouble.paths.iter().map(|path| format!("{place}{path}")).collect();
+            let trouble = Trouble { paths: &paths, ..trouble };
             // What failed has no result to withhold, only words that nobody should read.
             let error = match &shaped.error {
-                Some(error) => unspoken(error, name, reason),
-                None => withheld(name, reason, &finding.paths),
+                Some(error) => unspoken(error, name, trouble),
+                None => withheld(name, trouble),
             };
-            return Shaped::refused(error);
+            return Shaped::refused(error).with_logged(logged);
         }
-        shaped
+        shaped.with_logged(logged)
     }
 
     /// The words of a failure are read like a result.
@@ -254,25 +300,27 @@ impl Engine {
         registry: &TenantRegistry,
         watches: &[Watch<'w>],
         value: &Value,
-    ) -> Option<(&'w str, Finding)> {
+        logged: &mut Vec<String>,
+    ) -> Option<(&'w str, Looked)> {
         let caller = &Self::server_for(of.tenant, registry.tenant.slug.clone(), of.principal);
         for watch in watches {
-            let finding = match watch {
+            let looked = match watch {
                 // What is demanded by a detector's name is demanded of the arguments.
                 Watch::Demanded(..) => continue,
-                Watch::Guard(Guard { detector: Some(detector), .. }) => detector.examine(value),
+                Watch::Guard(Guard { detector: Some(detector), .. }) => Looked::Found(detector.examine(value)),
                 Watch::Guard(guard) => self.ask_detector(caller, guard, Stage::ToolResult, of.tool, value).await,
             };
-            let hit = watch.hit(finding);
-            if !hit.finding.matched {
-                continue;
-            }
+            let hit = watch.hit(looked);
+            let Some(trouble) = hit.looked.trouble() else { continue };
             if hit.log_only && of.tool.definition.class() != EgressClass::Write {
-                let reason = hit.finding.reason.as_deref().unwrap_or(SOMETHING);
-                tracing::info!(call = %of.call, guardrail = hit.name, "a result would be withheld: {reason}");
+                // The log holds names alone: a detector that is a tool may say anything.
+                tracing::info!(call = %of.call, guardrail = hit.name, "a result would be withheld: {}", trouble.reason);
+                if !logged.iter().any(|name| name == hit.name) {
+                    logged.push(hit.name.to_owned());
+                }
                 continue;
             }
-            return Some((hit.name, hit.finding));
+            return Some((hit.name, hit.looked));
         }
         None
     }
@@ -310,7 +358,29 @@ impl Engine {
             snapshot.tenant(caller.tenant)?.resolve(&reference, &self.clock.now().day()).ok_or_else(unknown)?
         };
         let (stage, guard) = (guardrail.stage, Guard { guardrail, detector: None });
-        Ok(self.ask_detector(caller, &guard, stage, &resolved, &value).await)
+        Ok(self.ask_detector(caller, &guard, stage, &resolved, &value).await.finding())
+    }
+
+    /// Refuses a guardrail whose detector is a tool that nothing here runs: it would stop every call that it looks at.
+    pub fn check_detector_runs(&self, caller: &Caller, guardrail: &Guardrail) -> Result<(), Fault> {
+        if guardrail.detector.kind != DetectorKind::Tool {
+            return Ok(());
+        }
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let reference = guardrail.detector.name.parse().ok();
+        let tool = reference.and_then(|reference| registry.resolve(&reference, &self.clock.now().day()));
+        // One that is not there is refused by whoever keeps guardrails.
+        let Some(tool) = tool else { return Ok(()) };
+        let leased = matches!(tool.definition.runner, Runner::External(_));
+        match self.runners.get(&tool.definition) {
+            Err(error) if !leased => {
+                let told = format!("the detector `{}` would stop every call: {}", tool.name, error.message);
+                let remedy = "use a builtin detector, or a tool that runs here: `toolgate tool preflight NAME` says so";
+                Err(Fault::invalid(told, remedy).at("/detector/name"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Asks a detector that is a tool. It must have no effect of its own; whatever goes wrong is a match.
@@ -322,7 +392,7 @@ impl Engine {
         stage: Stage,
         tool: &'a ResolvedTool,
         value: &'a Value,
-    ) -> BoxFuture<'a, Finding> {
+    ) -> BoxFuture<'a, Looked> {
         Box::pin(async move { self.detector_says(caller, guard, stage, tool, value).await })
     }
 
@@ -333,8 +403,8 @@ impl Engine {
         stage: Stage,
         tool: &ResolvedTool,
         value: &Value,
-    ) -> Finding {
-        let failed = |why: String| Finding { matched: true, reason: Some(why), paths: Vec::new() };
+    ) -> Looked {
+        let failed = Looked::Failed;
         let detector = &guard.guardrail.detector;
         if detector.kind != DetectorKind::Tool {
             return failed(format!("detectors of kind `{}` cannot run on this server", detector.kind));
@@ -367,23 +437,35 @@ impl Engine {
             }
             Err(fault) => return failed(format!("the detector `{}` failed: {}", detector.name, fault.told())),
         };
-        serde_json::from_value(answer).unwrap_or_else(|_| {
-            failed(format!("the detector `{}` did not answer {{matched, reason?, paths?}}", detector.name))
-        })
+        serde_json::from_value(answer).map_or_else(
+            |_| failed(format!("the detector `{}` did not answer {{matched, reason?, paths?}}", detector.name)),
+            Looked::Found,
+        )
     }
 }
 
 /// The same failure without its words.
-fn unspoken(error: &ToolError, name: &str, reason: &str) -> ToolError {
-    let message = format!("it failed, and the guardrail `{name}` withholds what it said: {reason}");
+fn unspoken(error: &ToolError, name: &str, trouble: Trouble<'_>) -> ToolError {
+    let message = if trouble.is_failure {
+        format!("it failed, and the guardrail `{name}` could not look at what it said: {}; {REPAIR}", trouble.reason)
+    } else {
+        format!("it failed, and the guardrail `{name}` withholds what it said: {}", trouble.reason)
+    };
     let told = ToolError::because(error.code, error.reason(), message).with("guardrail", name);
     ToolError { retry_after_s: error.retry_after_s, ..told }
 }
 
-fn withheld(name: &str, reason: &str, paths: &[String]) -> ToolError {
-    let message = format!(
-        "it ran, and the guardrail `{name}` withholds its result: {reason}; do not run it again, ask a person to look at the call"
-    );
+fn withheld(name: &str, trouble: Trouble<'_>) -> ToolError {
+    let Trouble { reason, paths, is_failure } = trouble;
+    let message = if is_failure {
+        format!(
+            "it ran, and its result is withheld because the guardrail `{name}` could not run: {reason}; do not run it again, {REPAIR}"
+        )
+    } else {
+        format!(
+            "it ran, and the guardrail `{name}` withholds its result: {reason}; do not run it again, ask a person to look at the call"
+        )
+    };
     ToolError::because(ErrorCode::PolicyDenied, "result_withheld", message)
         .with("guardrail", name)
         .with("paths", paths.to_vec())

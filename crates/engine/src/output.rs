@@ -31,12 +31,20 @@ pub struct Shaped {
     pub attachments: Vec<NewAttachment>,
     /// The output before it was cut, where it was.
     whole: Option<Value>,
+    /// Guardrails that would have withheld it, and were only to be logged.
+    pub logged: Vec<String>,
 }
 
 impl Shaped {
     /// Nothing but what its reader is told.
     pub fn refused(error: ToolError) -> Self {
         Self { error: Some(error), ..Self::default() }
+    }
+
+    /// With the names of guardrails that would have withheld it.
+    #[must_use]
+    pub fn with_logged(self, logged: Vec<String>) -> Self {
+        Self { logged, ..self }
     }
 
     /// Everything in it that can be read, each with the place it is said to be at: what was cut off counts, and an error's
@@ -112,7 +120,14 @@ fn capped(
         NewAttachment { kind: AttachmentKind::Blob, content_type: "application/json".into(), bytes: text.into_bytes() };
     attachments.push(whole);
     let text = strict::canonical(&small);
-    Shaped { output: Some(small), text: Some(text), error: None, truncated: true, attachments, whole: Some(output) }
+    Shaped {
+        output: Some(small),
+        text: Some(text),
+        truncated: true,
+        attachments,
+        whole: Some(output),
+        ..Shaped::default()
+    }
 }
 
 fn without_secrets(attachment: NewAttachment, redactor: &Redactor) -> NewAttachment {

@@ -96,6 +96,8 @@ pub(crate) struct Ended {
     pub attested_by: Option<String>,
     /// How whoever settled it knows.
     pub settled_because: Option<String>,
+    /// Guardrails that would have withheld the result, and were only to be logged.
+    pub logged: Vec<String>,
 }
 
 impl Ended {
@@ -274,6 +276,7 @@ impl Prepared {
                     Consent::NotAsked | Consent::Bypassed => None,
                 },
                 input: commitment(&self.salt, "input", &self.input),
+                logged: &[],
                 mode: call.mode,
                 output: None,
                 reason: None,
@@ -509,6 +512,7 @@ fn outcome_leaf(
     entry.details.error_code = ended.error.as_ref().map(|error| error.code);
     entry.details.reason = ended.error.as_ref().map(ToolError::reason).filter(|reason| !reason.is_empty());
     entry.details.attested_by = ended.attested_by.as_deref();
+    entry.details.logged = &ended.logged;
     let text = entry.text();
     change.leaf(id, text, now)
 }

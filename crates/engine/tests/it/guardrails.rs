@@ -327,8 +327,15 @@ async fn a_tool_that_looks_is_asked_and_its_failure_stops() {
         for odd in [json!({}), json!({"matched": "no"}), json!({"matched": false, "more": 1})] {
             let stopped = world.call_as(&ada, "script", odd.clone()).await;
             stopped_by(&stopped, "looks");
-            assert!(stopped.error.unwrap().message.contains("did not answer"), "{odd}");
+            let told = stopped.error.unwrap().message;
+            assert!(told.contains("did not answer"), "{odd}");
+            // The caller did nothing wrong, and is told who can do something.
+            assert!(told.contains("could not run") && told.contains("`guardrails.edit`"), "{told}");
+            assert!(!told.contains("change the arguments"), "{told}");
         }
+        // Nobody is asked what nobody looked at.
+        world.guardrail(by_tool("looks", "TOOL_CALL", "ask", json!({}))).await;
+        stopped_by(&world.call_as(&ada, "script", json!({})).await, "looks");
         // It asks.
         world.guardrail(by_tool("looks", "TOOL_CALL", "ask", json!({}))).await;
         let call = world.park(&ada, "script", found.clone()).await;
@@ -380,6 +387,8 @@ async fn a_tool_that_looks_is_asked_and_its_failure_stops() {
         world.registry.set_enabled(&world.owner(), &name, false, Reach::ThisTenant).await.unwrap();
         let stopped = world.call_as(&ada, "script", json!({"value": {"matched": false}})).await;
         assert_eq!(error(&stopped).1, "result_withheld");
+        let told = stopped.error.unwrap().message;
+        assert!(told.contains("could not run") && told.contains("`guardrails.edit`"), "{told}");
     })
     .await;
 }
@@ -394,6 +403,60 @@ async fn a_detector_labels_nobody() {
         let call = world.call_as(&owner, "script", json!({"matched": false})).await;
         assert_eq!((call.status, call.labels), (Status::Completed, vec![]));
         assert_eq!(world.engine.label_contexts(&owner).await.unwrap().len(), 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_detector_that_nothing_here_runs_is_refused() {
+    every_world(async |world| {
+        let owner = world.owner();
+        world.publish("look", json!({})).await;
+        world.external("leased", false, json!({})).await;
+        world
+            .publish(
+                "asks_elsewhere",
+                json!({"egress_class": "read_only", "runner": {"kind": "http", "method": "GET", "url": "https://a.example/"}}),
+            )
+            .await;
+        for (detector, runs) in [("look", true), ("leased", true), ("asks_elsewhere", false)] {
+            let guardrail = json!({
+                "name": "g", "stage": "TOOL_CALL", "detector": {"kind": "tool", "name": detector}, "on_match": "ask",
+            });
+            let checked = world.engine.check_detector_runs(&owner, &read(guardrail));
+            assert_eq!(checked.is_ok(), runs, "{detector}");
+            if let Err(fault) = checked {
+                assert_eq!((fault.kind(), fault.pointer()), (FaultKind::Invalid, Some("/detector/name")));
+                assert!(fault.told().contains("tools of kind `http` cannot run on this server"), "{}", fault.told());
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_have_been_withheld_is_in_the_log() {
+    every_world(async |world| {
+        let (ada, _) = world.two().await;
+        world
+            .guardrail(builtin(
+                "tried",
+                "TOOL_RESULT",
+                "secrets",
+                "tripwire",
+                json!({"log_only": true, "tools": ["script"]}),
+            ))
+            .await;
+        let shown = world.call_as(&ada, "script", json!({"value": {"text": KEY}})).await;
+        assert_eq!(shown.status, Status::Completed, "{:?}", shown.error);
+        assert!(shown.output.unwrap().to_string().contains(KEY));
+        let entries = world.entries(shown.id).await;
+        let outcome = entries.last().unwrap();
+        assert_eq!(outcome["details"]["logged"], json!(["tried"]), "{outcome:#}");
+        assert!(!outcome.to_string().contains(KEY));
+        let fine = world.call_as(&ada, "script", json!({"value": {"text": "fine"}})).await;
+        let outcome = world.entries(fine.id).await.pop().unwrap();
+        assert_eq!(outcome["details"]["logged"], Value::Null, "{outcome:#}");
     })
     .await;
 }

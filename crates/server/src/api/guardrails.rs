@@ -75,6 +75,9 @@ pub async fn replace(
         let told = format!("the body names the guardrail `{}`, the path `{name}`", guardrail.name);
         return Err(Fault::invalid(told, "make them the same").at("/name").into());
     }
+    // Whoever may not set one is told that, and nothing of the detector.
+    let guardrail = app.registry.check_guardrail(&caller, guardrail)?;
+    app.engine.check_detector_runs(&caller, &guardrail)?;
     let (guardrail, revision) = app.registry.put_guardrail(&caller, guardrail).await?;
     Ok(Changed(guardrail, revision))
 }
