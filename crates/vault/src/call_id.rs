@@ -60,11 +60,17 @@ impl RunKey {
 
 #[cfg(test)]
 mod tests {
+    use toolgate_contracts::Timestamp;
+
     use super::*;
 
     #[test]
     fn a_run_key_is_the_one_that_anyone_computes() {
-        let key = Key::new("k".into(), Zeroizing::new(std::array::from_fn(|at| u8::try_from(at).unwrap())));
+        let key = Key::new(
+            "k".into(),
+            Zeroizing::new(std::array::from_fn(|at| u8::try_from(at).unwrap())),
+            Timestamp::from_millis(0),
+        );
         let run: RunId = "01930000-0000-7000-8000-000000000001".parse().unwrap();
         // Computed with Python's `hmac`, `hashlib` and `base64`.
         assert_eq!(*RunKey::derive(&key, run).to_base64(), "jF5/4Smg2TpCkYqs0WBXPV/FasYM1ewYkIV7k2X8GVA=");

@@ -117,11 +117,17 @@ pub struct KeyInfo {
 pub struct Key {
     kid: String,
     seed: Zeroizing<[u8; 32]>,
+    created_at: Timestamp,
 }
 
 impl Key {
-    pub(crate) fn new(kid: String, seed: Zeroizing<[u8; 32]>) -> Self {
-        Self { kid, seed }
+    pub(crate) fn new(kid: String, seed: Zeroizing<[u8; 32]>, created_at: Timestamp) -> Self {
+        Self { kid, seed, created_at }
+    }
+
+    /// Since when it makes things.
+    pub fn created_at(&self) -> Timestamp {
+        self.created_at
     }
 
     pub fn kid(&self) -> &str {
@@ -480,7 +486,7 @@ fn wrap(master: &MasterKey, row: &WrappedKey, seed: &[u8; 32], rng: &Rng) -> Res
 fn unwrap(master: &MasterKey, row: &WrappedKey) -> Option<Key> {
     let opened = envelope::decrypt(master.bytes(), context(row).as_bytes(), &row.wrapped)?;
     let seed = Zeroizing::new(<[u8; 32]>::try_from(opened.as_slice()).ok()?);
-    Some(Key::new(row.kid.clone(), seed))
+    Some(Key::new(row.kid.clone(), seed, row.created_at))
 }
 
 fn not_ours(closed: usize, of: usize) -> Fault {

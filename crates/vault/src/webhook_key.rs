@@ -58,7 +58,7 @@ mod tests {
     fn a_secret_opens_for_its_webhook_tenant_and_key_alone() {
         let (clock, rng) = (Clock::manual(Timestamp::from_millis(0)), Rng::seeded(1));
         let (tenant, webhook) = (Id::new(&clock, &rng), Id::new(&clock, &rng));
-        let key = |byte| Key::new("k".into(), Zeroizing::new([byte; 32]));
+        let key = |byte| Key::new("k".into(), Zeroizing::new([byte; 32]), Timestamp::from_millis(0));
         let secret = WebhookKey::generate(&rng);
         let sealed = secret.seal(&key(1), tenant, webhook, &rng).unwrap();
         let opened = |key: &Key, tenant, webhook, sealed: &[u8]| {

@@ -1,6 +1,8 @@
 //! The specifications' lists and functions over REST: `tool_invocations` and its view, `ToolRun`, `executeTool`,
 //! `CapabilityEntry`, and the audit events of the invocation protocol. Shapes are made in [`crate::compat`].
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -8,7 +10,9 @@ use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contracts::call::WAIT_S_MAX;
-use toolgate_contracts::{CallId, CallRequest, Caller, Fault, Page, Permission, RunId, Source, Status};
+use toolgate_contracts::{
+    CallId, CallRequest, Caller, Fault, Page, Permission, RunId, Source, Status, TenantId, Timestamp,
+};
 use toolgate_policy::audit_event::{event_key, sign_event};
 use toolgate_store::calls::{CallFilter, CallRecord};
 use toolgate_store::cursor::ListOf;
@@ -200,8 +204,9 @@ pub async fn audit_events(
     let described = serde_json::to_string(&query).unwrap_or_default();
     let list = ListOf { tenant: caller.tenant, list: "audit-events", filter: &described };
     let page = records(&app, &caller, (&filter, &[]), &list, query.cursor.as_deref(), query.limit).await?;
-    let key = app.keyring.key(Purpose::AuditEvent, Some(caller.tenant)).await?;
-    let key = event_key(key.seed(), caller.tenant)?;
+    // Made when first asked for.
+    app.keyring.key(Purpose::AuditEvent, Some(caller.tenant)).await?;
+    let keys = SigningKeys::of(app.keyring.all(Purpose::AuditEvent, Some(caller.tenant)).await?, caller.tenant)?;
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
     Ok(Json(page.map(|record| {
@@ -210,10 +215,32 @@ pub async fn audit_events(
             tool.tool.versions.iter().find(|version| version.version.to_string() == record.tool_version)
         });
         let schema = version.map(|version| &version.definition.input_schema);
-        let mut event = AuditEvent::of(&record, schema).unsigned();
-        sign_event(&mut event, &key);
-        Value::Object(event)
+        let event = AuditEvent::of(&record, schema);
+        let mut signed = event.unsigned();
+        if let Some(key) = keys.at(event.timestamp) {
+            sign_event(&mut signed, key);
+        }
+        Value::Object(signed)
     })))
+}
+
+/// The tenant's keys for events, newest first. An event has no member for a key's id, so its own time says which one signs
+/// it: the key of that time, however often keys were rotated since. What was given out once is given out the same again.
+struct SigningKeys(Vec<(i64, zeroize::Zeroizing<[u8; 32]>)>);
+
+impl SigningKeys {
+    fn of(keys: Vec<Arc<Key>>, tenant: TenantId) -> Result<Self, Fault> {
+        let derived = |key: Arc<Key>| Ok((key.created_at().millis(), event_key(key.seed(), tenant)?));
+        let mut keys = keys.into_iter().map(derived).collect::<Result<Vec<_>, Fault>>()?;
+        keys.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
+        Ok(Self(keys))
+    }
+
+    /// Of what is older than the first key, the first key.
+    fn at(&self, millis: i64) -> Option<&[u8; 32]> {
+        let of_then = self.0.iter().find(|(since, _)| *since <= millis);
+        of_then.or(self.0.last()).map(|(_, key)| &**key)
+    }
 }
 
 /// The keys that make the signatures of audit events. Whoever holds one can check them, and make them. They rotate as
@@ -227,6 +254,8 @@ pub struct EventKeys {
 #[derive(Serialize, ToSchema)]
 pub struct EventKey {
     kid: String,
+    /// It signs events from then on, until the next one does. The first one also signs what is older.
+    since: Timestamp,
     /// Base64 of 32 bytes.
     key: String,
 }
@@ -246,10 +275,11 @@ pub async fn audit_event_key(
 }
 
 async fn event_keys(app: &App, caller: &Caller) -> Result<EventKeys, Fault> {
-    let keys = app.keyring.all(Purpose::AuditEvent, Some(caller.tenant)).await?;
-    let shown = |key: &std::sync::Arc<Key>| {
+    let mut keys = app.keyring.all(Purpose::AuditEvent, Some(caller.tenant)).await?;
+    keys.sort_by_key(|key| std::cmp::Reverse(key.created_at()));
+    let shown = |key: &Arc<Key>| {
         let derived = event_key(key.seed(), caller.tenant)?;
-        Ok(EventKey { kid: key.kid().to_owned(), key: BASE64.encode(&*derived) })
+        Ok(EventKey { kid: key.kid().to_owned(), since: key.created_at(), key: BASE64.encode(&*derived) })
     };
     Ok(EventKeys { keys: keys.iter().map(shown).collect::<Result<_, Fault>>()? })
 }

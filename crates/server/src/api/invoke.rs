@@ -62,17 +62,17 @@ async fn called(app: &App, request: &Parts, invocation: &Invocation) -> Result<E
     }
     // As the token says it: the agent that acts, else who is answerable.
     let named = caller.agent.map_or_else(|| caller.principal.to_string(), |agent| agent.to_string());
-    if invocation.caller_id != named {
+    if spelt(&invocation.caller_id) != named {
         let told = "`caller_id` is not whom the token was made for";
         let remedy = format!("send the token's `act.sub`, or its `sub` where it has none: `{named}`");
         return Err(Fault::new(FaultKind::Unauthenticated, told, remedy).at("/caller_id"));
     }
-    if uuid::Uuid::parse_str(&invocation.request_id).is_err() {
+    let request_id = uuid::Uuid::parse_str(&invocation.request_id).map_err(|_| {
         let told = format!("the request_id `{}` is not a UUID", shortened(&invocation.request_id));
-        return Err(Fault::invalid(told, "send a new UUID with each request").at("/request_id"));
-    }
+        Fault::invalid(told, "send a new UUID with each request").at("/request_id")
+    })?;
     let source = if caller.agent.is_some() { Source::Agent } else { Source::Api };
-    let envelope = app.engine.submit(&caller, source, call_of(invocation)).await?;
+    let envelope = app.engine.submit(&caller, source, call_of(invocation, &request_id.to_string(), &named)).await?;
     if envelope.status != Status::Running {
         return Ok(envelope);
     }
@@ -81,12 +81,17 @@ async fn called(app: &App, request: &Parts, invocation: &Invocation) -> Result<E
     app.engine.when_ended(caller.tenant, envelope.id, until).await
 }
 
-fn call_of(invocation: &Invocation) -> CallRequest {
+/// An id as this server writes it: a UUID has several spellings, and all of them are the same one.
+fn spelt(id: &str) -> String {
+    uuid::Uuid::parse_str(id).map_or_else(|_| id.to_owned(), |id| id.to_string())
+}
+
+fn call_of(invocation: &Invocation, request_id: &str, caller_id: &str) -> CallRequest {
     let mut metadata: Map<String, Value> = invocation.metadata.clone();
-    let own = json!({"request_id": invocation.request_id, "caller_id": invocation.caller_id});
+    let own = json!({"request_id": request_id, "caller_id": caller_id});
     metadata.insert(METADATA.to_owned(), own);
     CallRequest {
-        request_id: Some(invocation.request_id.clone()),
+        request_id: Some(request_id.to_owned()),
         mode: if invocation.is_dry_run() { Mode::DryRun } else { Mode::Execute },
         wait: Some(SHORT_S),
         metadata: Some(metadata),

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use toolgate_contracts::{Caller, Digest, Fault};
+use toolgate_contracts::{Caller, Digest, Fault, FaultKind};
 use toolgate_policy::token::dpop::{self, ProofError};
 use toolgate_policy::token::{Claims, Expected, Keys, SigningKey, TokenError, key_id, verify};
 use toolgate_vault::Purpose;
 
-use super::{header_text, unauthenticated};
+use super::header_text;
 use crate::app::App;
 use crate::proxies;
 
@@ -123,7 +123,9 @@ impl App {
     /// Whom a capability token stands for that came in a body, if it is good here and now.
     pub(crate) async fn token_caller(&self, token: &str, request: &Parts) -> Result<Caller, Fault> {
         if !is_token(token) {
-            return Err(unauthenticated("this needs a capability token"));
+            let told = "`capability_token` is no capability token";
+            let remedy = "send one that `toolgate token mint` or `POST /api/v1/tokens` made; a key is not taken here";
+            return Err(Fault::new(FaultKind::Unauthenticated, told, remedy).at("/capability_token"));
         }
         token_caller(self, token, Manner::Proven, request).await
     }

@@ -285,11 +285,26 @@ async fn audit_events_are_signed_and_their_key_rotates() {
         changed["result_code"] = json!(1);
         assert!(!verify(&changed, &before["keys"][0]));
 
+        world.clock.advance(60);
         world.send(&As::Owner, "POST", "/api/v1/server-keys/audit_event/rotate", Value::Null).await.ok();
         let rotated = world.get(&As::Owner, "/api/v1/compat/audit-event-key").await.ok();
         assert_eq!(rotated["keys"][1], before["keys"][0], "{rotated:#}");
+        // What was signed keeps its signature, whenever it is asked for; what comes is signed by the new key.
+        world.clock.advance(60);
+        call(&world, &member, "echo", json!({"text": "again"})).await;
         let page = world.get(&As::Owner, "/api/v1/compat/audit-events").await.ok();
-        assert!(verify(&items(&page)[0], &rotated["keys"][0]) && verify(event, &rotated["keys"][1]));
+        let [newer, older] = items(&page) else { panic!("{page:#}") };
+        assert_eq!(older, event);
+        assert!(verify(older, &rotated["keys"][1]) && !verify(older, &rotated["keys"][0]));
+        assert!(verify(newer, &rotated["keys"][0]) && !verify(newer, &rotated["keys"][1]));
+        world.clock.advance(60);
+        world.send(&As::Owner, "POST", "/api/v1/server-keys/audit_event/rotate", Value::Null).await.ok();
+        let page = world.get(&As::Owner, "/api/v1/compat/audit-events").await.ok();
+        assert_eq!(items(&page), [newer.clone(), older.clone()], "whatever is rotated later");
+        let rotated = world.get(&As::Owner, "/api/v1/compat/audit-event-key").await.ok();
+        let since: Vec<&str> =
+            rotated["keys"].as_array().unwrap().iter().map(|key| key["since"].as_str().unwrap()).collect();
+        assert!(since.is_sorted_by(|newer, older| newer > older), "{since:?}");
 
         world.get(&member, "/api/v1/compat/audit-events").await.refused(403);
         world.get(&member, "/api/v1/compat/audit-event-key").await.refused(403);
@@ -331,6 +346,20 @@ async fn the_invocation_protocol_takes_a_token_and_nothing_else() {
         assert_eq!((&done["status"], &done["code"]), (&json!("ok"), &json!(0)), "{done:#}");
         let again = invoke(first.clone()).await;
         assert_eq!(again["output"], done["output"]);
+        // A UUID has several spellings, and the caller is answered with its own.
+        for spelling in [
+            "7C5E3F6A-0000-4000-8000-000000000001",
+            "{7c5e3f6a-0000-4000-8000-000000000001}",
+            "7c5e3f6a000040008000000000000001",
+            "urn:uuid:7c5e3f6a-0000-4000-8000-000000000001",
+        ] {
+            let mut other = first.clone();
+            other["request_id"] = json!(spelling);
+            other["caller_id"] = json!(caller.to_uppercase());
+            let again = invoke(other).await;
+            assert_eq!(again["output"], done["output"], "{again:#}");
+            assert_eq!(again["request_id"], spelling);
+        }
         let calls = world.get(&As::Owner, "/api/v1/calls?meta=pr_id%3D42").await.ok();
         let [call] = items(&calls) else { panic!("one call, however often it is asked for: {calls:#}") };
         assert_eq!((&call["source"], &call["agent_id"]), (&json!("agent"), &agent["id"]));
@@ -366,6 +395,14 @@ async fn the_invocation_protocol_takes_a_token_and_nothing_else() {
             assert_eq!(answer["code"], code, "{wrong}: {answer:#}");
             assert!(answer["signature"].is_string() && answer["output"]["error"].is_object(), "{answer:#}");
         }
+
+        // What to do is what this caller can do: the credential is in the body.
+        let mut keyed = body(10, sum, json!({"expression": "1"}));
+        keyed["capability_token"] = json!("tg_no_token");
+        let answer = invoke(keyed).await;
+        let details = &answer["output"]["error"]["details"];
+        assert_eq!(details["pointer"], "/capability_token", "{answer:#}");
+        assert!(!answer.to_string().contains("Authorization"), "{answer:#}");
 
         let events = world.get(&As::Owner, "/api/v1/compat/audit-events").await.ok();
         let event = items(&events).iter().find(|event| event["request_id"] == first["request_id"]).unwrap();
