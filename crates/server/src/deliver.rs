@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use toolgate_contracts::{Fault, Id, Notice, OpeningId, TenantId, Timestamp, WebhookId, WebhookState};
+use toolgate_contracts::{Fault, Id, Notice, OpeningId, TenantId, Timestamp, WebhookId, WebhookState, json};
 use toolgate_egress::{Bytes, HeaderValue, Method, Purpose, Request, StatusCode, Url};
 use toolgate_store::audit::Entry;
 use toolgate_store::notices::{Addressee, Due, Webhook};
@@ -184,12 +184,16 @@ impl Courier {
         }
         let keys = self.app.signing_keys(to.tenant, &webhook, now).await?;
         let (webhook, keys) = (&webhook, &keys);
-        let mut sending = stream::iter(due)
-            .map(|due| async move {
-                let sent = match read(&due) {
-                    Ok(notice) => post(&self.app, to.tenant, webhook, keys, notice).await,
-                    Err(fault) => Err(fault),
-                };
+        let mut readable = Vec::with_capacity(due.len());
+        for due in due {
+            match read(&due) {
+                Ok(notice) => readable.push((due, notice)),
+                Err(why) => self.give_up(to.tenant, &due, &why).await?,
+            }
+        }
+        let mut sending = stream::iter(readable)
+            .map(|(due, notice)| async move {
+                let sent = post(&self.app, to.tenant, webhook, keys, notice).await;
                 (due, sent)
             })
             .buffer_unordered(NOTICES_AT_ONCE_MAX);
@@ -200,6 +204,15 @@ impl Courier {
             }
         }
         Ok(true)
+    }
+
+    /// One that will never be sent, whoever receives it: the others go on.
+    async fn give_up(&self, tenant: TenantId, due: &Due, why: &str) -> Result<(), Fault> {
+        tracing::error!(delivery = %due.id, "a delivery is given up: {why}");
+        let mut change = Change::new(tenant);
+        change.give_delivery_up(due.id, why);
+        self.app.store.commit(change).await?;
+        Ok(())
     }
 
     /// Writes down what became of one; `false` where the receiver is to be left alone for now.
@@ -250,7 +263,7 @@ impl Courier {
 
     async fn pause(&self, tenant: TenantId, webhook: WebhookId, because: &str) -> Result<(), Fault> {
         let mut change = Change::new(tenant);
-        change.audit(&self.entry(tenant, "webhook.pause", webhook.to_string(), json!({"reason": because})));
+        change.audit(&self.entry(tenant, "webhook.pause", webhook.to_string(), serde_json::json!({"reason": because})));
         change.count_revision();
         change.pause_webhook(webhook, because);
         match self.app.registry.finish(change).await {
@@ -270,7 +283,7 @@ impl Courier {
                 continue;
             }
             noted.insert((*opening, webhook.id), now);
-            let details = json!({"for": Purpose::Webhook.as_str(), "webhook": webhook.id});
+            let details = serde_json::json!({"for": Purpose::Webhook.as_str(), "webhook": webhook.id});
             change.audit(&self.entry(change.tenant(), "egress.use", opening.to_string(), details));
         }
     }
@@ -288,9 +301,15 @@ impl Courier {
     }
 }
 
-fn read(due: &Due) -> Result<Notice, Fault> {
-    serde_json::from_str(&due.body)
-        .map_err(|error| Fault::internal(format!("the delivery {} cannot be read: {error}", due.id)))
+/// What is to be told, or why that cannot be.
+fn read(due: &Due) -> Result<Notice, String> {
+    let unreadable = |why: String| format!("what was to be told cannot be read: {why}");
+    let notice: Notice =
+        serde_json::from_str(&due.body).map_err(|error| unreadable(json::spoken(&error.to_string())))?;
+    // It goes into a header.
+    HeaderValue::from_str(&notice.id)
+        .map_err(|_| unreadable("its id holds characters that no header has".to_owned()))?;
+    Ok(notice)
 }
 
 /// Signs a notice and sends it once. The link in it is made whole here: where a server is found may change.

@@ -269,6 +269,50 @@ async fn a_message_that_is_refused_stands_in_no_other_s_way_and_a_receiver_that_
 
 /// Test 60: a webhook is redirected nowhere.
 #[tokio::test]
+async fn a_notice_that_cannot_be_read_is_given_up_and_the_others_go_on() {
+    every_world(async |world| {
+        let receiver = Receiver::start().await;
+        world.open_host(&receiver, json!({})).await;
+        let made = world.webhook(&As::Owner, &receiver, &["call.completed"]).await;
+        for _ in 0..3 {
+            world.echo(&As::Owner).await;
+        }
+        let waiting = world.deliveries(&made).await;
+        let tenant = world
+            .app
+            .registry
+            .snapshot()
+            .tenants()
+            .find(|one| one.tenant.slug.as_str() == "default")
+            .unwrap()
+            .tenant
+            .id;
+        for (delivery, body) in waiting.iter().zip(["{\"type\": 7", "{\"type\":\"call.completed\",\"id\":\"a\\nb\"}"]) {
+            let id: uuid::Uuid = text(delivery, "id").parse().unwrap();
+            let mut change = toolgate_store::Change::new(tenant);
+            change.then("UPDATE deliveries SET body = $3 WHERE tenant_id = $1 AND id = $2", [id.into(), body.into()]);
+            world.app.store.commit(change).await.unwrap();
+        }
+        world.deliver().await;
+        assert_eq!(receiver.taken().len(), 1, "the one that can be read");
+        let after = world.deliveries(&made).await;
+        let states: Vec<&str> = after.iter().map(|delivery| text(delivery, "state")).collect();
+        assert_eq!(states.iter().filter(|state| **state == "failed").count(), 2, "{after:#?}");
+        assert!(
+            after
+                .iter()
+                .filter(|one| one["state"] == "failed")
+                .all(|one| text(one, "last_error").contains("cannot be read"))
+        );
+        assert_eq!(world.show_webhook(&made).await["state"], "active", "the receiver did nothing wrong");
+        world.echo(&As::Owner).await;
+        world.deliver().await;
+        assert_eq!(receiver.taken().len(), 1, "and what comes later");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_redirect_is_a_failure_and_is_not_followed() {
     every_world(async |world| {
         let (receiver, elsewhere) = (Receiver::start().await, Receiver::start().await);
