@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::page::PAGE_ITEMS_MAX;
 use toolgate_contracts::{
-    CallId, Fault, InputRequestId, Page, Permission, Permissions, Principal, Role, Slug, TenantId, Timestamp,
+    CallId, Fault, InputRequestId, Page, Permission, Permissions, Principal, Role, Slug, TenantId, Timestamp, TokenId,
 };
 use toolgate_store::cursor::ListOf;
 use toolgate_store::input_requests::Question;
@@ -265,7 +265,7 @@ pub async fn erase_person(
 const EXPORTED_AT_ONCE: u32 = 100;
 
 /// Everything that is kept of a person, as lines of JSON: who they are, their keys, their calls with payloads, what they
-/// asked people and answered.
+/// asked people and answered, and their sessions.
 #[utoipa::path(get, path = "/api/v1/users/{user}/export", tag = "users", params(("user" = String, Path)), responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = 404)))]
 pub async fn export_person(
     State(app): State<App>,
@@ -276,10 +276,24 @@ pub async fn export_person(
     let (tenant, principal) = (caller.tenant, Principal::User(user.id));
     let keys = app.store.keys(tenant, Some(user.id), None, PAGE_ITEMS_MAX).await?;
     let mut head = json!({"kind": "user", "user": user}).to_string() + "\n";
+    for session in app.store.sessions_of(tenant, user.id, None).await? {
+        head.push_str(&(json!({"kind": "session", "session": session}).to_string() + "\n"));
+    }
     for key in keys {
         head.push_str(&(json!({"kind": "key", "key": key}).to_string() + "\n"));
     }
     let store = app.store.clone();
+    let (of_tokens, exporter) = (app.clone(), caller.clone());
+    let tokens = stream::try_unfold(None, move |before: Option<TokenId>| {
+        let (app, caller) = (of_tokens.clone(), exporter.clone());
+        async move {
+            let page = super::tokens::of_person(&app, &caller, principal, before, EXPORTED_AT_ONCE).await?;
+            let Some((last, _)) = page.last() else { return Ok::<_, Fault>(None) };
+            let last = Some(*last);
+            let line = |(_, token)| json!({"kind": "token", "token": token}).to_string() + "\n";
+            Ok(Some((Bytes::from(page.into_iter().map(line).collect::<String>()), last)))
+        }
+    });
     // One page is in memory, whoever reads how slowly.
     let calls = stream::try_unfold(Some(None), move |state: Option<Option<CallId>>| {
         let app = app.clone();
@@ -305,7 +319,7 @@ pub async fn export_person(
             Ok(Some((Bytes::from(page.iter().map(line).collect::<String>()), Some(Some(last)))))
         }
     });
-    let lines = stream::once(std::future::ready(Ok(Bytes::from(head)))).chain(calls).chain(questions);
+    let lines = stream::once(std::future::ready(Ok(Bytes::from(head)))).chain(tokens).chain(calls).chain(questions);
     let lines = lines.map_err(|fault: Fault| {
         tracing::error!("an export ends early: {}", fault.logged().unwrap_or(fault.told()));
         std::io::Error::other(fault.told().to_owned())

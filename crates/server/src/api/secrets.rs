@@ -254,13 +254,17 @@ pub async fn allow(
     Ok(Json(view(info(&app, &caller, place, &name).await?, &workspaces, warnings)))
 }
 
-/// Which scope's secret a call of the caller, or of one of their agents, would be given.
+/// Which scope's secret a call of the caller, or of one of their agents, would be given; for people who may set one.
 #[utoipa::path(get, path = "/api/v1/secrets/which", tag = "secrets", params(WhichQuery), responses((status = 200, body = Which)))]
 pub async fn which(
     State(app): State<App>,
     By(caller): By,
     Query(query): Query<WhichQuery>,
 ) -> Result<Json<Which>, Problem> {
+    let scopes = [SecretScope::User, SecretScope::Workspace, SecretScope::Org];
+    if !scopes.into_iter().any(|scope| may_set(&caller, scope)) {
+        require(&caller, SecretScope::User)?;
+    }
     Ok(Json(app.engine.which_secret(&caller, &query.name, query.agent.as_deref()).await?))
 }
 
@@ -296,7 +300,7 @@ fn may_set(caller: &Caller, scope: SecretScope) -> bool {
 
 fn require(caller: &Caller, scope: SecretScope) -> Result<(), Fault> {
     if caller.agent.is_some() {
-        let told = "a key made for an agent does not set secrets";
+        let told = "a key made for an agent neither sets secrets nor asks for them";
         return Err(Fault::new(FaultKind::Forbidden, told, "use a person's own key, or sign in"));
     }
     caller.require(&permission(scope))

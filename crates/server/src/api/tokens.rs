@@ -5,14 +5,16 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::definition::Label;
-use toolgate_contracts::{AgentId, Amount, Caller, Fault, Page, RunId, Scope, Timestamp, TokenId, json as strict};
+use toolgate_contracts::{
+    AgentId, Amount, Caller, Fault, Page, Principal, RunId, Scope, Timestamp, TokenId, json as strict,
+};
 use toolgate_engine::names::Names;
 use toolgate_engine::tokens::{Minted, NewToken, claims_of};
 use toolgate_policy::constraint::Constraint;
 use toolgate_policy::labels::Labels;
 use toolgate_policy::token::{Claims, MintRequest};
 use toolgate_store::cursor::ListOf;
-use toolgate_store::tokens::TokenRow;
+use toolgate_store::tokens::{TokenFilter, TokenRow};
 use utoipa::{IntoParams, ToSchema};
 
 use super::paging::page_limit;
@@ -225,6 +227,24 @@ async fn names_of(app: &App, caller: &Caller, rows: &[TokenRow]) -> Result<Names
 async fn named_info(app: &App, caller: &Caller, row: TokenRow, claims: Claims) -> Result<TokenInfo, Fault> {
     let names = names_of(app, caller, std::slice::from_ref(&row)).await?;
     info(app, caller, row, claims, &names)
+}
+
+/// All tokens of a person, page by page: the newest before `before`.
+pub(super) async fn of_person(
+    app: &App,
+    caller: &Caller,
+    person: Principal,
+    before: Option<TokenId>,
+    limit: u32,
+) -> Result<Vec<(TokenId, TokenInfo)>, Fault> {
+    let filter = TokenFilter { principal: Some(person), ..TokenFilter::default() };
+    let rows = app.store.tokens(caller.tenant, &filter, before, limit).await?;
+    let names = names_of(app, caller, &rows).await?;
+    let shown = |row: TokenRow| {
+        let claims = claims_of(&row)?;
+        Ok((row.id, info(app, caller, row, claims, &names)?))
+    };
+    rows.into_iter().map(shown).collect()
 }
 
 fn info(app: &App, caller: &Caller, row: TokenRow, claims: Claims, names: &Names) -> Result<TokenInfo, Fault> {

@@ -69,6 +69,17 @@ impl App {
             )
             .at("/scopes"));
         }
+        let for_people: Vec<_> =
+            wanted.iter().filter(|permission| !permission.is_for_agents()).map(ToString::to_string).collect();
+        if agent.is_some() && !for_people.is_empty() {
+            return Err(Fault::new(
+                FaultKind::Forbidden,
+                format!("a key made for an agent never holds {}: that is for people", for_people.join(", ")),
+                "leave those scopes out (`tools:execute` and `calls.read.own` are what an agent needs), or make a key \
+                 without `agent`",
+            )
+            .at("/scopes"));
+        }
         let agent = match &agent {
             Some(name) => Some(self.managed_agent(caller, name).await?),
             None => None,

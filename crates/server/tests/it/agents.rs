@@ -212,16 +212,11 @@ async fn what_an_administrator_tightened_an_author_does_not_loosen() {
         world.send(&author, "PUT", "/api/v1/agents/a/state", json!({"state": "active"})).await.refused(403);
         world.send(&As::Owner, "PUT", "/api/v1/agents/a/state", json!({"state": "active"})).await.ok();
 
-        // Nor does the agent itself, whatever its key was made with.
-        let made = world
-            .send(
-                &As::Owner,
-                "POST",
-                "/api/v1/keys",
-                json!({"name": "k", "agent": "a", "scopes": ["admin"], "days": 1}),
-            )
-            .await
-            .ok();
+        // Nor does the agent itself, with all that its key may hold.
+        let key = |scopes: serde_json::Value| json!({"name": "k", "agent": "a", "scopes": scopes, "days": 1});
+        world.send(&As::Owner, "POST", "/api/v1/keys", key(json!(["admin"]))).await.refused(403);
+        let all = json!(["agents.read", "agents.run", "calls.create", "calls.read.own", "tokens.mint", "tools.read"]);
+        let made = world.send(&As::Owner, "POST", "/api/v1/keys", key(all)).await.ok();
         let agent = As::Key(made["secret"].as_str().unwrap().to_owned());
         world.get(&agent, "/api/v1/tools").await.ok();
         world.send(&agent, "POST", "/api/v1/keys", json!({"name": "free"})).await.refused(403);

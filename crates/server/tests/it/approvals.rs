@@ -133,13 +133,16 @@ async fn a_key_decides_only_if_it_was_made_for_that() {
             let refused = world.send(&key, "POST", &decide(&call), json!({"decision": "approve"})).await;
             assert!(matches!(refused.status, 403 | 404), "{made}: {}", refused.status);
         }
-        // Asked for on an agent's key, it is not there either.
-        let agents = json!({"name": "r2", "agent": "robot", "scopes": ["calls.create", "approvals.decide"]});
-        let asked = world.send(&As::Owner, "POST", "/api/v1/keys", agents).await;
-        if (200..300).contains(&asked.status) {
-            let key = As::Key(asked.body["secret"].as_str().unwrap().to_owned());
-            let refused = world.send(&key, "POST", &decide(&call), json!({"decision": "approve"})).await;
-            assert!(matches!(refused.status, 403 | 404), "{}", refused.status);
+        // Asked for on an agent's key it is refused, by its own name and by that of a role.
+        for (scopes, named) in [
+            (json!(["calls.create", "approvals.decide"]), "never holds approvals.decide: that is for people"),
+            (json!(["approver"]), "approvals.decide"),
+            (json!(["tools:execute", "secrets.user", "labels.reset"]), "never holds labels.reset, secrets.user"),
+        ] {
+            let agents = json!({"name": "r2", "agent": "robot", "scopes": scopes});
+            let refused = world.send(&As::Owner, "POST", "/api/v1/keys", agents).await.refused(403);
+            assert!(refused["detail"].as_str().unwrap().contains(named), "{refused:#}");
+            assert_eq!(refused["pointer"], "/scopes", "{refused:#}");
         }
         let (scoped, _) = key(json!({"name": "scoped", "scopes": ["approvals.read", "approvals.decide"]})).await;
         world.send(&scoped, "POST", &decide(&call), json!({"decision": "reject", "reason": "no"})).await.ok();

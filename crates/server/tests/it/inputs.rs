@@ -91,7 +91,8 @@ async fn each_check_has_its_own_answer() {
         let approver = world.user("default", "ada", &["approver"]).await;
         let foreign = world.user("other", "otto", &["admin"]).await;
         world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "bot"})).await.ok();
-        let key = json!({"name": "bot-key", "owner": "mia", "agent": "bot", "scopes": ["member"]});
+        let key =
+            json!({"name": "bot-key", "owner": "mia", "agent": "bot", "scopes": ["tools:execute", "calls.read.own"]});
         let key = world.send(&As::Owner, "POST", "/api/v1/keys", key).await.ok();
         let bot = As::Key(key["secret"].as_str().unwrap().to_owned());
         let execute = json!({"name": "execute", "owner": "mia", "scopes": ["tools:execute", "calls.read.own"]});

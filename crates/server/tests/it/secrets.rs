@@ -132,16 +132,26 @@ async fn who_may_set_which_scope() {
             world.send(&admin, method, path, json!({})).await.refused(403);
         }
 
-        // A key made for an agent sets nothing, whatever scopes it was made with.
+        // A key made for an agent sets nothing, and is not told what its owner has.
         let agent = json!({"name": "robot", "model": "scripted/one"});
         world.send(&As::Owner, "POST", "/api/v1/agents", agent).await.ok();
-        let scopes = json!(["secrets.user", "calls.create", "tools.read"]);
+        let scopes = json!(["calls.create", "tools.read"]);
         let key = json!({"name": "robots", "owner": "ada", "agent": "robot", "scopes": scopes});
         let key = world.send(&As::Owner, "POST", "/api/v1/keys", key).await.ok();
         let robot = As::Key(key["secret"].as_str().unwrap().to_owned());
         set(&world, &robot, "user/KEY", body.clone()).await.refused(403);
-        let which = world.get(&robot, "/api/v1/secrets/which?name=KEY").await.ok();
-        assert_eq!(which["found"]["scope"], "user", "it acts on its owner's behalf");
+        for name in ["KEY", "NOTHING"] {
+            let refused = world.get(&robot, &format!("/api/v1/secrets/which?name={name}")).await.refused(403);
+            assert!(!refused.to_string().contains("\"found\""), "{refused:#}");
+        }
+        // Who may set none is not told either; who may is.
+        world.get(&viewer, "/api/v1/secrets/which?name=KEY").await.refused(403);
+        let calls = json!({"name": "calls", "owner": "ada", "scopes": ["calls.create", "tools.read"]});
+        let calls = world.send(&As::Owner, "POST", "/api/v1/keys", calls).await.ok();
+        let calls = As::Key(calls["secret"].as_str().unwrap().to_owned());
+        world.get(&calls, "/api/v1/secrets/which?name=KEY").await.refused(403);
+        let which = world.get(&member, "/api/v1/secrets/which?name=KEY&agent=robot").await;
+        assert_ne!(which.status, 403, "{:#}", which.body);
     })
     .await;
 }

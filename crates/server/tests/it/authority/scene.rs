@@ -23,7 +23,7 @@ const SECRET: &str = "sentinel-5f1e0c77-value-of-a-secret";
 const LISTENED: Duration = Duration::from_millis(30);
 
 /// What queries and bodies name, besides paths.
-const IN_BODIES: [&str; 5] = ["agent", "approval", "assigned", "context", "link"];
+const IN_BODIES: [&str; 8] = ["agent", "approval", "assigned", "context", "invited", "keeper", "link", "reset"];
 
 pub struct Scene {
     pub world: World,
@@ -68,7 +68,10 @@ impl Scene {
         let service = As::Key(text(&world.send(&admin, "POST", "/api/v1/keys", body).await.ok(), "secret"));
         callers.push(("service", service.clone()));
         world.send(&admin, "POST", "/api/v1/agents", json!({"name": "keyed"})).await.ok();
-        let body = json!({"name": "keyed", "agent": "keyed", "scopes": ["admin"]});
+        // All that an agent's key may hold of what its owner may.
+        let held = ["agents.read", "agents.run", "calls.create", "calls.read.own", "tokens.mint", "tools.read"];
+        let scopes: Vec<&str> = held.into_iter().chain(["usage.read", "workflows.run"]).collect();
+        let body = json!({"name": "keyed", "agent": "keyed", "scopes": scopes});
         let keyed = world.send(&admin, "POST", "/api/v1/keys", body).await.ok();
         callers.push(("agent", As::Key(text(&keyed, "secret"))));
         let body = json!({"scope": ["tool:*"], "expires_s": 900});
@@ -160,7 +163,18 @@ impl Scene {
             let body = json!({"egress_class": "write", "reason": "looked"});
             self.make("PUT", &self.filled(&route.path, &As::Owner, &objects), body).await;
         }
+        if objects.contains_key("session") && objects.contains_key("user") {
+            objects.insert("user".to_owned(), "member".to_owned());
+        }
         objects
+    }
+
+    /// Whoever asks, signed in anew where they ask in a browser.
+    pub async fn again(&self, name: &str, who: &As) -> As {
+        match who {
+            As::Cookie(_) => signed_in(&self.world, if name == "admin@web" { "ada" } else { "member" }).await,
+            other => other.clone(),
+        }
     }
 
     /// One of each that is listed and not shown alone.
@@ -281,6 +295,30 @@ impl Scene {
                 format!("person{n}")
             }
             "link" => link(&self.world, "member").await,
+            "session" => {
+                signed_in(&self.world, "member").await;
+                let sessions = self.make("GET", "/api/v1/users/member/sessions", Value::Null).await;
+                text(&sessions["items"][0], "id")
+            }
+            "invitation" => {
+                let body = json!({"name": format!("invited{n}")});
+                text(&self.make("POST", "/api/v1/invitations", body).await["invitation"], "id")
+            }
+            "invited" => {
+                let body = json!({"name": format!("invited{n}")});
+                behind_hash(&self.make("POST", "/api/v1/invitations", body).await)
+            }
+            "reset" | "keeper" => {
+                let keeper = format!("keeper{n}");
+                self.make("POST", "/api/v1/users", json!({"name": keeper})).await;
+                let token = behind_hash(&self.make("POST", &format!("/api/v1/users/{keeper}/reset"), json!({})).await);
+                if name == "reset" {
+                    return token;
+                }
+                let body = json!({"token": token, "password": "a lamp in the hall"});
+                self.make("POST", "/api/v1/session/reset/finish", body).await;
+                keeper
+            }
             "opening" => {
                 let body = json!({"host": format!("o{n}.example.com"), "port": 443, "reason": "wanted"});
                 text(&self.make("POST", "/api/v1/egress/openings", body).await, "id")
@@ -404,6 +442,10 @@ async fn read(response: axum::response::Response) -> Told {
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let json = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     Told { status: parts.status.as_u16(), body: json, text: format!("{:?}\n{text}", parts.headers) }
+}
+
+fn behind_hash(answer: &Value) -> String {
+    text(answer, "url").split_once('#').unwrap().1.to_owned()
 }
 
 async fn link(world: &World, user: &str) -> String {
