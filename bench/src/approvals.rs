@@ -4,16 +4,15 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{
-    ApprovalState, CallRequest, Caller, Clock, Fault, Permissions, Principal, Rng, Role, Source, Status,
-};
+use toolgate_contracts::{ApprovalState, CallRequest, Caller, Clock, Rng, Source, Status};
 use toolgate_engine::approvals::Choice;
 use toolgate_server::App;
 use toolgate_store::approvals::ApprovalFilter;
 
 use crate::Failure;
 use crate::lists::database;
+use crate::path::dressed::administrator;
+use crate::path::inside::told;
 use crate::path::servers::{CODE, configuration};
 use crate::report::{Goal, Report, cpu_time, micros, of};
 
@@ -37,7 +36,7 @@ pub async fn run(report: &mut Report) -> Result<(), Failure> {
 }
 
 async fn measure(report: &mut Report, make: &str, app: &App) -> Result<(), Failure> {
-    let owner = owner(app)?;
+    let owner = administrator(app)?;
     park(app, &owner, FEW).await?;
     let few = page(app, &owner).await?;
     let before = resident()?;
@@ -105,29 +104,9 @@ async fn decide(app: &App, caller: &Caller) -> Result<(f64, f64), Failure> {
     Ok((measured.median, measured.cpu))
 }
 
-fn owner(app: &App) -> Result<Caller, Failure> {
-    let snapshot = app.registry.snapshot();
-    let tenant = &snapshot.tenant_by_slug("default").map_err(told)?.tenant;
-    Ok(Caller {
-        tenant: tenant.id,
-        tenant_slug: tenant.slug.clone(),
-        principal: Principal::Local(0),
-        display_name: "the owner".to_owned(),
-        permissions: Permissions::of([Role::Admin, Role::Operator]),
-        roles: [Role::Admin, Role::Operator].into(),
-        agent: None,
-        credential: Credential::LocalFolder,
-        token: None,
-    })
-}
-
 /// What this process holds, in KiB.
 fn resident() -> Result<f64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
-}
-
-fn told(fault: Fault) -> Failure {
-    fault.logged().unwrap_or(fault.told()).to_owned().into()
 }

@@ -3,8 +3,8 @@
 //! Over HTTP beside a bare echo of the same body in the same run, in process beside the echo's CPU time; each at several
 //! numbers of callers. Ratios are the goals, because machines differ; CPU time is the steady figure on a noisy one.
 
-mod dressed;
-mod inside;
+pub mod dressed;
+pub mod inside;
 mod load;
 mod process;
 pub mod servers;

@@ -28,6 +28,8 @@ pub async fn run(asked: List, client: &Client, output: &Output) -> Done {
         ("group", group),
         ("tag", tag),
         ("all", all.then(|| "true".to_owned())),
+        // What is stopped for now is there, and runs again.
+        ("stopped", Some("true".to_owned())),
     ];
     list::show(&["tools"], &parameters, paging, (client, output), |tools, paint| tools_table(tools, all, paint)).await
 }
@@ -35,12 +37,18 @@ pub async fn run(asked: List, client: &Client, output: &Output) -> Done {
 pub fn tools_table(tools: &Value, all: bool, paint: Paint) -> String {
     let nothing = "No tools here; register one with `toolgate tool register --file TOOL.md --apply`, or see those that are switched off with --all.";
     let members = ["name", "version", "egress_class", "risk", "category"];
-    if all {
+    let is_stopped = |tool: &Value| tool["stopped"].is_string();
+    if all || items_of(tools).iter().any(is_stopped) {
         let mut table = Table::new(["NAME", "VERSION", "CLASS", "RISK", "CATEGORY", "STATE", "DESCRIPTION"])
             .drops(["VERSION", "CATEGORY", "RISK", "CLASS"]);
         for tool in items_of(tools) {
             let [name, version, class, risk, category] = members.map(|member| text_of(tool, member));
-            let off = if tool["enabled"] == false { ", off" } else { "" };
+            let off = match (&tool["enabled"], &tool["stopped"]) {
+                (Value::Bool(false), _) => ", off",
+                (_, Value::String(why)) if why.contains("kill switch") => ", stopped by the kill switch",
+                (_, Value::String(_)) => ", stopped",
+                _ => "",
+            };
             table.row([
                 name,
                 version,
@@ -99,4 +107,30 @@ pub async fn namespace(name: &str, all: bool, client: &Client) -> Result<Option<
         items.retain(|tool| tool["name"].as_str().is_some_and(|name| name.starts_with(&prefix)));
     }
     Ok(Some(tools).filter(|tools| !items_of(tools).is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stopped_tool_is_listed_with_what_stops_it() {
+        let tool = |name: &str, stopped: Value| {
+            json!({
+                "name": name, "version": "1.0.0", "egress_class": "none", "risk": "safe", "category": "text",
+                "state": "active", "enabled": true, "stopped": stopped, "description": "Does it.",
+            })
+        };
+        let shown = |tools: Value| tools_table(&json!({"items": tools}), false, Paint::PLAIN);
+        let plain = shown(json!([tool("echo", Value::Null)]));
+        assert!(plain.contains("echo") && !plain.contains("STATE"), "{plain}");
+        let stopped = json!("everything is stopped by a kill switch: leaks");
+        let listed = shown(json!([tool("echo", stopped), tool("now", Value::Null)]));
+        assert!(listed.contains("active, stopped by the kill switch"), "{listed}");
+        assert_eq!(listed.matches("stopped by the kill switch").count(), 1, "{listed}");
+        let frozen = shown(json!([tool("echo", json!("the agent `bob` is frozen"))]));
+        assert!(frozen.contains("active, stopped"), "{frozen}");
+    }
 }
