@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_contracts::Timestamp;
 use toolgate_contracts::definition::{Approvers, CachePolicy, Cost, Definition, OUTPUT_BYTES_MAX, TIMEOUT_MS_MAX};
 use toolgate_contracts::json::canonical;
 use toolgate_contracts::permission::Role;
 use toolgate_contracts::runner::{Composition, HostAccess, Prompt, PromptMode, Runner};
+use toolgate_contracts::{Timestamp, UserId};
 
 use crate::finding::{Finding, shown};
 
@@ -121,7 +121,8 @@ fn approval(definition: &Definition, findings: &mut Vec<Finding>) {
             }
             Some(("user", id)) => {
                 people += 1;
-                !id.trim().is_empty()
+                // A name could be given to somebody else; `UserId` is what stays.
+                id.parse::<UserId>().is_ok()
             }
             _ => false,
         };
