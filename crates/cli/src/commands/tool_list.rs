@@ -16,6 +16,7 @@ pub async fn run(asked: List, client: &Client, output: &Output) -> Done {
     if assignments {
         return list::show(&["assignments"], &[("agent", agent)], paging, (client, output), assignments_table).await;
     }
+    let every = agent.is_none();
     let Filters { category, risk, class, state, origin, tool_type, group, tag } = filters;
     let parameters = [
         ("agent", agent),
@@ -28,8 +29,8 @@ pub async fn run(asked: List, client: &Client, output: &Output) -> Done {
         ("group", group),
         ("tag", tag),
         ("all", all.then(|| "true".to_owned())),
-        // What is stopped for now is there, and runs again.
-        ("stopped", Some("true".to_owned())),
+        // What is stopped for now is there, and runs again. An agent's set is what it may call.
+        ("stopped", every.then(|| "true".to_owned())),
     ];
     list::show(&["tools"], &parameters, paging, (client, output), |tools, paint| tools_table(tools, all, paint)).await
 }
