@@ -119,6 +119,7 @@ kinds! {
     DeliveryKind => DeliveryId,
     GrantKind => GrantId,
     InputRequestKind => InputRequestId,
+    InvitationKind => InvitationId,
     KeyKind => KeyId,
     LeafKind => LeafId,
     LeaseKind => LeaseId,

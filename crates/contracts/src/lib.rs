@@ -40,9 +40,9 @@ pub use egress::{HostPattern, Opening, OpeningSpec, Scheme};
 pub use fault::{ErrorCode, Fault, FaultKind, ToolError};
 pub use guardrail::Guardrail;
 pub use id::{
-    AcceptanceId, AccountId, AgentId, ApprovalId, BlobId, CallId, DeliveryId, GrantId, Id, InputRequestId, KeyId,
-    LeafId, LeaseId, OpeningId, PlaceId, ProfileId, RunId, SessionId, StepId, TenantId, TokenId, ToolId, UserId,
-    VersionId, WebhookId, WorkspaceId,
+    AcceptanceId, AccountId, AgentId, ApprovalId, BlobId, CallId, DeliveryId, GrantId, Id, InputRequestId,
+    InvitationId, KeyId, LeafId, LeaseId, OpeningId, PlaceId, ProfileId, RunId, SessionId, StepId, TenantId, TokenId,
+    ToolId, UserId, VersionId, WebhookId, WorkspaceId,
 };
 pub use input_request::{InputRequest, InputRequestState, NewQuestion};
 pub use name::{FoldedName, Slug, ToolName, ToolRef};

@@ -12,6 +12,7 @@ mod events;
 mod grants;
 mod guardrails;
 mod inputs;
+mod invitations;
 mod invoke;
 mod keys;
 mod labels;
@@ -25,6 +26,7 @@ mod search;
 mod secrets;
 mod server_keys;
 mod session;
+mod sessions;
 mod settings;
 mod system;
 mod tokens;
@@ -91,6 +93,14 @@ fn in_front() -> OpenApiRouter<App> {
         .routes(routes!(system::metrics))
         .routes(routes!(session::sign_in))
         .routes(routes!(session::session))
+        .routes(routes!(session::ways))
+        .routes(routes!(session::sign_in_by_password))
+        .routes(routes!(session::begin_oidc))
+        .routes(routes!(session::oidc_callback))
+        .routes(routes!(session::ask_for_reset))
+        .routes(routes!(session::finish_reset))
+        .routes(routes!(session::show_invitation))
+        .routes(routes!(session::accept_invitation))
         .routes(routes!(invoke::invoke))
         .routes(routes!(invoke::jwks))
 }
@@ -103,6 +113,11 @@ fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(session::me))
         .routes(routes!(session::sign_out))
+        .routes(routes!(session::step_up))
+        .routes(routes!(session::change_tenant))
+        .routes(routes!(session::change_password))
+        .routes(routes!(sessions::list, sessions::end_all))
+        .routes(routes!(sessions::end))
         .routes(routes!(tools::list, tools::register))
         .routes(routes!(tools::lint))
         .routes(routes!(tools::show, tools::delete, tool_tests::edit))
@@ -196,6 +211,12 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(people::list_users, people::create_user))
         .routes(routes!(people::show_user, people::edit_user))
         .routes(routes!(people::sign_in_link))
+        .routes(routes!(sessions::reset))
+        .routes(routes!(sessions::list_of, sessions::end_all_of))
+        .routes(routes!(sessions::end_of))
+        .routes(routes!(invitations::list, invitations::create))
+        .routes(routes!(invitations::resend))
+        .routes(routes!(invitations::revoke))
         .routes(routes!(people::erase_person))
         .routes(routes!(people::export_person))
         .routes(routes!(settings::show, settings::replace))

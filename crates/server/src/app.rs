@@ -75,12 +75,18 @@ pub struct Inner {
     /// Keys that were let in a moment ago: looking each up takes as long as a call.
     pub callers: Callers,
     pub tokens: KnownTokens,
+    /// How many passwords are hashed at once.
+    pub hashing: tokio::sync::Semaphore,
+    /// The provider of identities, where there is one.
+    pub oidc: Option<crate::identity::oidc::Oidc>,
     /// How many definitions are judged at once.
     pub judging: tokio::sync::Semaphore,
     /// Where the server listens, once it does.
     pub listening: OnceLock<std::net::SocketAddr>,
     /// Set when the server is told to end: it finishes what it has and wants no more.
     pub draining: AtomicBool,
+    /// Started with the example tools, to show what it does: the console then shows how a changed log is found out.
+    pub demonstration: AtomicBool,
     /// What is counted.
     pub exposition: Exposition,
 }
@@ -111,6 +117,7 @@ impl App {
             outside.listen(address);
         }
         let mailer = outside::mailer(&config, &outside.connector)?;
+        let oidc = crate::identity::oidc::Oidc::open(&config, data)?;
         let exposition = Exposition::default();
         let runners = (code.runners)(&Wiring { store: &store, clock: &clock, rng: &rng, data });
         let engine = Engine::new(Parts {
@@ -143,9 +150,12 @@ impl App {
             data: data.to_owned(),
             callers: Callers::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
             tokens: KnownTokens::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
+            hashing: tokio::sync::Semaphore::new(crate::identity::passwords::HASHED_AT_ONCE_MAX),
+            oidc,
             judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
             draining: AtomicBool::new(false),
+            demonstration: AtomicBool::new(false),
             exposition,
         }));
         crate::sql_requests::keep_answering(&app);

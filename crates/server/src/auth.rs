@@ -2,7 +2,7 @@
 
 pub mod tokens;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
@@ -60,6 +60,9 @@ pub enum Shown {
 pub async fn identify(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let caller = caller_of(&app, &parts).await?;
+    if wants_fresh(&parts) {
+        app.require_fresh(&caller).await?;
+    }
     if let Some(promised) = header_text(&parts.headers, REVISION_HEADER) {
         let revision = promised.parse().map_err(|_| {
             Fault::invalid(
@@ -71,6 +74,25 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     }
     parts.extensions.insert(caller);
     Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// What decides over others or opens doors for long: in a browser it wants a sign-in of the last minutes.
+const FRESH: [(Method, &str); 9] = [
+    (Method::POST, "/api/v1/policies"),
+    (Method::POST, "/api/v1/policies/{revision}/activate"),
+    (Method::POST, "/api/v1/keys"),
+    (Method::PUT, "/api/v1/secrets/{scope}/{name}"),
+    (Method::DELETE, "/api/v1/secrets/{scope}/{name}"),
+    (Method::POST, "/api/v1/secrets/{scope}/{name}/allow"),
+    (Method::POST, "/api/v1/secrets/rotate"),
+    (Method::POST, "/api/v1/server-keys/{kind}/rotate"),
+    (Method::POST, "/api/v1/server-keys/rewrap"),
+];
+
+/// By the route that was matched, never by the address.
+fn wants_fresh(request: &Parts) -> bool {
+    let matched = request.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+    FRESH.iter().any(|(method, path)| request.method == *method && matched == Some(path))
 }
 
 pub async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {

@@ -158,6 +158,69 @@ pub const KEYS: &[Key] = &[
         check: is_sender,
     },
     Key {
+        name: "password_sign_in",
+        default: "true",
+        about: "`true`: people may sign in with a password. `false`: by OIDC and by links alone.",
+        check: |text| is_one_of(text, &["true", "false"]),
+    },
+    Key {
+        name: "oidc_issuer",
+        default: "",
+        about: "The provider of identities that people sign in with (OpenID Connect), such as `https://id.example.com`; exactly as it calls itself. Needs `public_url`, and `oidc_roles` or `oidc_default_role`. Empty: none.",
+        check: is_endpoint,
+    },
+    Key { name: "oidc_client_id", default: "", about: "What the provider calls this server.", check: anything },
+    Key {
+        name: "oidc_client_secret",
+        default: "",
+        about: "The secret that the provider gave this server. Better in a file.",
+        check: anything,
+    },
+    Key {
+        name: "oidc_client_secret_file",
+        default: "",
+        about: "A file with that secret. Neither: a public client, by PKCE alone.",
+        check: anything,
+    },
+    Key {
+        name: "oidc_scopes",
+        default: "openid profile email",
+        about: "What the provider is asked for, separated by spaces.",
+        check: is_scopes,
+    },
+    Key {
+        name: "oidc_groups_claim",
+        default: "groups",
+        about: "Where the ID token names the groups of a person; a path with dots where it lies deeper.",
+        check: anything,
+    },
+    Key {
+        name: "oidc_roles",
+        default: "",
+        about: "The role of each group: `staff=member, tool-admins=admin`, or a JSON object. Roles follow the groups at each sign-in.",
+        check: |text| crate::identity::oidc::check_roles(text).map(drop),
+    },
+    Key {
+        name: "oidc_default_role",
+        default: "",
+        about: "The role of whoever is in none of these groups. Empty: they are refused.",
+        check: |text| {
+            if text.is_empty() { Ok(()) } else { crate::identity::oidc::check_roles(&format!("all={text}")).map(drop) }
+        },
+    },
+    Key {
+        name: "oidc_tenant",
+        default: "default",
+        about: "The tenant that people of the provider are members of.",
+        check: anything,
+    },
+    Key {
+        name: "oidc_label",
+        default: "Single sign-on",
+        about: "What the button on the sign-in page says.",
+        check: is_label,
+    },
+    Key {
         name: "session_idle_minutes",
         default: "30",
         about: "A browser session ends after this long without use.",
@@ -254,6 +317,15 @@ impl Config {
         if is_set("smtp") && !is_set("mail_from") {
             problems.push("`smtp` is set and `mail_from` is not: mail needs a sender".to_owned());
         }
+        if is_set("oidc_issuer") {
+            let missing = ["oidc_client_id", "public_url"].into_iter().filter(|name| !is_set(name));
+            problems.extend(missing.map(|name| format!("`oidc_issuer` is set and `{name}` is not")));
+            if !is_set("oidc_roles") && !is_set("oidc_default_role") {
+                problems.push(
+                    "`oidc_issuer` is set, and neither `oidc_roles` nor `oidc_default_role` lets anybody in".to_owned(),
+                );
+            }
+        }
         problems.extend(unfit_for_bypass(&settings));
         if problems.is_empty() { Ok(Self { settings }) } else { Err(Problems(problems)) }
     }
@@ -278,7 +350,7 @@ impl Config {
                 setting.value = without_password(&setting.value);
             }
         }
-        for name in ["master_key", "master_key_previous"] {
+        for name in ["master_key", "master_key_previous", "oidc_client_secret"] {
             if let Some(setting) = settings.get_mut(name).filter(|setting| !setting.value.is_empty()) {
                 "(set)".clone_into(&mut setting.value);
             }
@@ -367,7 +439,7 @@ fn unfit_for_bypass(settings: &BTreeMap<&'static str, Setting>) -> Option<String
         (!get("trusted_proxies").is_empty(), "`trusted_proxies` is set"),
         (!get("allowed_hosts").is_empty(), "`allowed_hosts` is set"),
         (!get("public_url").is_empty() && !crate::app::is_loopback(get("public_url")), "`public_url` is not loopback"),
-        (settings.iter().any(|(name, setting)| name.starts_with("oidc") && !setting.value.is_empty()), "OIDC is set"),
+        (!get("oidc_issuer").is_empty(), "`oidc_issuer` is set"),
     ];
     let why: Vec<&str> = why.into_iter().filter(|(holds, _)| *holds).map(|(_, why)| why).collect();
     (!why.is_empty()).then(|| format!("`dev_bypass` is on, and {}: it is for a machine of your own", why.join(", ")))
@@ -498,6 +570,22 @@ fn is_sender(text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("`{text}` is not an address such as Toolgate <toolgate@example.com>"))
+}
+
+fn is_scopes(text: &str) -> Result<(), String> {
+    let legal = text.split(' ').all(|scope| !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_graphic()));
+    if legal && text.split(' ').any(|scope| scope == "openid") {
+        return Ok(());
+    }
+    Err(format!("`{text}` are not scopes separated by spaces with `openid` among them"))
+}
+
+fn is_label(text: &str) -> Result<(), String> {
+    let chars = text.chars().count();
+    if (1..=60).contains(&chars) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(format!("`{text}` has not 1 to 60 characters"))
 }
 
 fn is_number(text: &str, least: u32, most: u32) -> Result<(), String> {

@@ -62,8 +62,7 @@ impl Asset {
             .and_then(|accepted| accepted.to_str().ok())
             .is_some_and(|accepted| accepted.split(',').any(|coding| coding.trim().split(';').next() == Some("br")));
         // Files under /assets have a digest of their content in their name.
-        let keep =
-            if self.path.starts_with("/assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
+        let keep = if self.path.starts_with("/assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
         let mut response = match self.brotli.filter(|_| takes_brotli) {
             Some(brotli) => ([(header::CONTENT_ENCODING, "br")], brotli).into_response(),
             None => self.bytes.into_response(),

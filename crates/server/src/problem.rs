@@ -25,6 +25,10 @@ impl IntoResponse for Problem {
         }
         let status = StatusCode::from_u16(fault.kind().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, fault.problem().to_string()).into_response();
+        let wait = fault.details().and_then(|details| details.get("retry_after_s")).and_then(serde_json::Value::as_u64);
+        if let Some(seconds) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         response
     }

@@ -12,9 +12,10 @@ use crate::sql::{Kind, Token};
 
 /// Tables that may be joined without a tie: they have no tenant, or hold rows of the system tenant that every tenant's
 /// rows refer to by id. Alone in a statement they still need a tie, or [`NO_TENANT`].
-const JOINED_FREELY: [&str; 9] = [
+const JOINED_FREELY: [&str; 10] = [
     "accounts",
     "counters",
+    "identities",
     "leases",
     "server_keys",
     "schema_versions",

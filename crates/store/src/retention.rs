@@ -33,14 +33,15 @@ impl Change {
         )
     }
 
-    /// Ends every browser session and spends every sign-in link of a tenant: what a restored backup holds of them may
+    /// Ends every browser session, spends every link and revokes every invitation of a tenant: what a restored backup holds of them may
     /// have been ended since.
     pub fn end_all_sessions(&mut self, at: Timestamp) -> &mut Self {
         self.then(
             "UPDATE browser_sessions SET revoked_at = $2 WHERE tenant_id = $1 AND revoked_at IS NULL",
             [at.into()],
         );
-        self.then("UPDATE sign_in_links SET used_at = $2 WHERE tenant_id = $1 AND used_at IS NULL", [at.into()])
+        self.then("UPDATE sign_in_links SET used_at = $2 WHERE tenant_id = $1 AND used_at IS NULL", [at.into()]);
+        self.revoke_all_invitations(at)
     }
 
     /// Removes what a person sent and got, of at most one batch of calls that have ended. Rows, decisions and the log stay; salts go, so

@@ -73,7 +73,7 @@ async fn several_agents_work_under_one_root() {
         // A lone call has a view as well.
         let lone = world.call("script", json!({})).await;
         let view = world.engine.show_run(&owner, lone.run_id).await.unwrap();
-        assert_eq!((view.run.state, view.calls.len()), (RunState::Completed, 1));
+        assert_eq!((view.run.run.state, view.calls.len()), (RunState::Completed, 1));
     })
     .await;
 }

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::{Fault, InvitationId, Page, Permission, Permissions, Role, Slug};
 use toolgate_store::cursor::ListOf;
-use toolgate_store::sign_in::Invitation;
+use toolgate_store::invitations::Invitation;
 use utoipa::ToSchema;
 
 use super::paging::{PageQuery, page_limit};

@@ -44,7 +44,8 @@ pub async fn list(
     saved.truncate(limit as usize);
     let last = saved.last().map(|last| last.revision);
     let next_cursor = last.filter(|_| more).map(|last| list.cursor(&last.to_string()));
-    let people = saved.iter().flat_map(|one| [Some(one.saved_by.as_str()), one.activated_by.as_deref()]).flatten();
+    let saved_by = saved.iter().map(|one| one.saved_by.as_str());
+    let people: Vec<&str> = saved_by.chain(saved.iter().filter_map(|one| one.activated_by.as_deref())).collect();
     let names = app.engine.names(caller.tenant, people).await?;
     let view = |revision: PolicyRevision| PolicyRevisionView {
         saved_by_name: names.of(&revision.saved_by),

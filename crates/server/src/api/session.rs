@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::{AgentId, Caller, Fault, Permissions, Role, SessionId, Slug, Timestamp};
-use toolgate_store::sign_in::{How, Invitation};
+use toolgate_store::invitations::Invitation;
+use toolgate_store::sign_in::How;
 use utoipa::ToSchema;
 
 use crate::app::App;

@@ -31,6 +31,7 @@ impl App {
             change.erase_log_payloads_of(person);
             change.erase_questions_of(person);
             change.delete_secrets_of(user.id);
+            change.forget_session_places(user.id);
             change.audit(&self.entry(
                 caller,
                 caller.tenant,

@@ -4,8 +4,9 @@
 use serde_json::json;
 use toolgate_contracts::{Caller, Fault, InvitationId, Permission, Permissions, Role, Slug, TenantId};
 use toolgate_store::Change;
+use toolgate_store::invitations::{Invitation, InvitationState, no_invitation};
 use toolgate_store::people::{Tenant, User, UserKind};
-use toolgate_store::sign_in::{Candidate, How, Invitation, InvitationState, no_invitation};
+use toolgate_store::sign_in::{Candidate, How};
 
 use super::letters::Sent;
 use super::people::{check_email, check_permissions};

@@ -189,6 +189,9 @@ impl App {
     /// password or a link was made in one of them, and opens that one alone.
     pub async fn change_tenant(&self, caller: &Caller, slug: &str, whence: &Whence) -> Result<Begun, Fault> {
         let (session, person) = self.session_and_person(caller).await?;
+        if slug == caller.tenant_slug.as_str() {
+            return Err(Fault::conflict("this is the tenant you are in", "go on as you are"));
+        }
         let places = self.tenants_of(caller, &person).await?;
         let unknown = || Fault::not_found("tenant", slug);
         let (tenant, _, _, user) =

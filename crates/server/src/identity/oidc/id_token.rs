@@ -209,3 +209,72 @@ fn said(claims: Value, expected: &Expected<'_>) -> Result<Said, Wrong> {
     let proved_at = proved.map(|at| Timestamp::from_millis(at * 1000));
     Ok(Said { subject: subject.to_owned(), proved_at, claims })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Signed by another program (OpenSSL), with an RSA key that is gone: `{"alg":"RS256","kid":"r"}`.
+    const N: &str = "pE-koZcESrVfpVT1cBP0MxsWHuYnQm6msuOSkejn2WS6kr-17ds35AXV2THPFw4CxWg2KLE5iLiC0QXkfKLSVtIYYBxzVA1tmAh-Q9irun4-uwStw-vi9ZObfhE6M53jC5MyMtdvouRxi3qBZoOCJCSSxpiLqaM35lXBfA0RFSfBlbAncyd331qIe4okEC4VwToLMj2-MpVe7cv_i5vUPLPaMZjO9-4-x_mHqyXjRoZEMW0qm2Yj_usgXh70yoJQURMfOkcxQKrXrY6UQrte6vc0FP9cQmk1NiE29cZUfDf1_tsAgbNkdKvTFJBAgCIBjdnOUfFBifDGel_9xagMbQ";
+    const SIGNED: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6InIifQ.eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOiJ1cyIsInN1YiI6InMiLCJub25jZSI6Im4iLCJpYXQiOjE3OTQ3MDAwMDAsImV4cCI6MTc5NDcwMDMwMH0";
+    const SIGNATURE: &str = "QdbuRYHyvWXsWRw7xcdbZTyTbS1m8hCmpC7Cw0epp_g9gqt803U9u9aR2UJlb0NLWNlZ8ktkXF9vuGjvTogrWIjLSY-UROdIHEVGjNk09vsmmlzHz87PTltA_TwvfAJkbeh2R5rSRDDfXuElRFAlpbKAkbIJjYaGEsIwwfhmwxZKMYVUfb2lgoECm6P2gbGZ3hS9M9STNvB02Vl9hCOtHl0hT30qSnRpyyVYKApZY3pmS8aRid8DlKbpcbG5gupZUjqligzNrCNiNDbhc7q7wwndkjSeThBVIuU1wrgtvTyyUp7ht3_uH6BHoFepZ1wrL_mubbuy-jv9q2sn7Hgn1Q";
+
+    fn expected(now: i64) -> Expected<'static> {
+        Expected { issuer: "https://id.example", client_id: "us", nonce: "n", now: Timestamp::from_millis(now * 1000) }
+    }
+
+    #[test]
+    fn what_another_program_signed_by_rsa_is_believed_with_its_key_and_algorithm_alone() {
+        #[track_caller]
+        fn check_key(key: &Value, fits: bool) {
+            let token = format!("{SIGNED}.{SIGNATURE}");
+            let found = check(&token, &keys(&json!({"keys": [key]})), &expected(1_794_700_010));
+            assert_eq!(found.is_ok(), fits, "{key} {found:?}");
+        }
+        check_key(&json!({"kty": "RSA", "n": N, "e": "AQAB", "kid": "r"}), true);
+        check_key(&json!({"kty": "RSA", "n": N, "e": "AQAB", "kid": "r", "use": "sig", "alg": "RS256"}), true);
+        check_key(&json!({"kty": "RSA", "n": N, "e": "AQAB", "kid": "r", "alg": "PS256"}), false);
+        check_key(&json!({"kty": "RSA", "n": N, "e": "AQAB", "kid": "r", "use": "enc"}), false);
+        check_key(&json!({"kty": "RSA", "n": N, "e": "AQAB", "kid": "other"}), false);
+        check_key(&json!({"kty": "RSA", "n": N, "e": "AQAB"}), false);
+        check_key(&json!({"kty": "RSA", "n": N, "e": "AQAC", "kid": "r"}), false);
+        check_key(&json!({"kty": "oct", "k": N, "kid": "r"}), false);
+    }
+
+    #[test]
+    fn a_token_holds_for_its_time_and_a_minute_more() {
+        let key = keys(&json!({"keys": [{"kty": "RSA", "n": N, "e": "AQAB", "kid": "r"}]}));
+        let token = format!("{SIGNED}.{SIGNATURE}");
+        for (now, holds) in [
+            (1_794_699_939, false),
+            (1_794_699_940, true),
+            (1_794_700_300, true),
+            (1_794_700_359, true),
+            (1_794_700_360, false),
+        ] {
+            assert_eq!(check(&token, &key, &expected(now)).is_ok(), holds, "{now}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_was_changed_or_is_no_token_is_refused() {
+        let key = keys(&json!({"keys": [{"kty": "RSA", "n": N, "e": "AQAB", "kid": "r"}]}));
+        let at = expected(1_794_700_010);
+        let other = SIGNED.replace("J1cyI", "J2cyI");
+        for text in [
+            String::new(),
+            "..".to_owned(),
+            SIGNED.to_owned(),
+            format!("{SIGNED}."),
+            format!("{SIGNED}.{SIGNATURE}."),
+            format!("{SIGNED}.{SIGNATURE}="),
+            format!("{other}.{}", &SIGNATURE[1..]),
+            format!("{}.{SIGNATURE}", &SIGNED[1..]),
+            "x".repeat(TOKEN_BYTES_MAX + 1),
+        ] {
+            assert!(check(&text, &key, &at).is_err(), "{text}");
+        }
+    }
+}

@@ -164,7 +164,7 @@ impl Scene {
             self.make("PUT", &self.filled(&route.path, &As::Owner, &objects), body).await;
         }
         if objects.contains_key("session") && objects.contains_key("user") {
-            objects.insert("user".to_owned(), "member".to_owned());
+            objects.insert("user".to_owned(), "approver".to_owned());
         }
         objects
     }
@@ -179,7 +179,7 @@ impl Scene {
 
     /// One of each that is listed and not shown alone.
     pub async fn furnish(&self) {
-        for name in ["assigned", "grant", "opening", "acceptance", "context", "key"] {
+        for name in ["assigned", "grant", "opening", "acceptance", "context", "invitation", "key", "session"] {
             self.object(&Route::new("GET", ""), name).await;
         }
         let agent = self.object(&Route::new("GET", ""), "agent").await;
@@ -296,8 +296,8 @@ impl Scene {
             }
             "link" => link(&self.world, "member").await,
             "session" => {
-                signed_in(&self.world, "member").await;
-                let sessions = self.make("GET", "/api/v1/users/member/sessions", Value::Null).await;
+                signed_in(&self.world, "approver").await;
+                let sessions = self.make("GET", "/api/v1/users/approver/sessions", Value::Null).await;
                 text(&sessions["items"][0], "id")
             }
             "invitation" => {

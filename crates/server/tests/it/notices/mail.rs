@@ -228,3 +228,52 @@ async fn opening_the_link_of_a_mail_decides_nothing() {
     }
     assert_eq!(entries().await, before, "nothing happened that the log would have");
 }
+
+/// What the mail says behind `marker`, once lines are whole again.
+fn link_in(mail: &Taken, marker: &str) -> String {
+    let text = mail.text.replace("=\n", "").replace("=3D", "=");
+    let (_, rest) = text.split_once(marker).unwrap_or_else(|| panic!("no {marker} in {text}"));
+    rest.split_whitespace().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn invitations_and_links_for_new_passwords_go_by_mail_where_there_is_a_relay() {
+    let relay = Relay::start().await;
+    let (app, _folder) = app_with(&relay, "https://tools.example.com").await;
+    let post = async |who: &As, path: &str, body| send(app.router(), who, "POST", path, body).await;
+    let sent = post(&As::Owner, "/api/v1/invitations", json!({"name": "eve", "email": "eve@example.com"})).await.ok();
+    assert_eq!((sent["mailed_to"].as_str(), sent.get("url")), (Some("eve@example.com"), None));
+    let mail = relay.taken().pop().unwrap();
+    assert_eq!(mail.to, ["eve@example.com"]);
+    let token = link_in(&mail, "https://tools.example.com/invite#");
+    let password = "a lamp in the hall";
+    let accepted =
+        post(&As::Nobody, "/api/v1/session/invitation/accept", json!({"token": token, "password": password}));
+    assert_eq!(accepted.await.status, 204);
+    // Shown on request, and where there is no address.
+    for body in [json!({"name": "f", "email": "f@example.com", "show": true}), json!({"name": "g"})] {
+        assert!(post(&As::Owner, "/api/v1/invitations", body).await.ok()["url"].is_string());
+    }
+    // What the relay refuses is shown instead, with the reason.
+    relay.refuses.lock().unwrap().push("h@example.com".to_owned());
+    let sent = post(&As::Owner, "/api/v1/invitations", json!({"name": "h", "email": "h@example.com"})).await.ok();
+    assert!(sent["url"].is_string() && sent["mail_failed"].is_string(), "{sent:#}");
+    assert!(relay.taken().is_empty());
+
+    // Whoever asks for a new password gets it at the address that is known, and nowhere else.
+    for user in ["eve", "nobody", "dan", "EVE@example.com"] {
+        assert_eq!(post(&As::Nobody, "/api/v1/session/reset", json!({"user": user})).await.status, 202);
+    }
+    let mut mails = Vec::new();
+    while mails.len() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        mails.extend(relay.taken());
+    }
+    assert!(mails.iter().all(|mail| mail.to == ["eve@example.com"]), "{mails:?}");
+    let token = link_in(&mails[0], "https://tools.example.com/reset#");
+    let finish = json!({"token": token, "password": "a chair by the door"});
+    assert_eq!(post(&As::Nobody, "/api/v1/session/reset/finish", finish).await.status, 204);
+    let sent = post(&As::Owner, "/api/v1/users/eve/reset", json!({})).await.ok();
+    assert_eq!(sent["mailed_to"], "eve@example.com");
+    assert_eq!(relay.taken().len(), 1);
+}
