@@ -8,7 +8,7 @@ const tab = (page, name) => page.getByRole('tab', { name: new RegExp(`^${name}`)
 
 productTest('an agent is made, given a tool and a key, and its workspace counts what it does', async ({ server, browser }) => {
   const { page, complaints } = await signedIn(browser, server)
-  await page.getByRole('link', { name: 'Agents' }).click()
+  await page.getByRole('navigation').getByRole('link', { name: 'Agents' }).click()
   await page.getByRole('heading', { name: 'No agents yet' }).waitFor()
   await assertAccessible(page)
   await picture(page, 'agents-empty')

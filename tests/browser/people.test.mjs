@@ -8,7 +8,7 @@ productTest('an administrator invites somebody, takes it back, and manages a use
   const api = asOwner(server)
   await api('POST', '/api/v1/users', { name: 'eve', roles: ['member'] })
   const { page, complaints } = await signedIn(browser, server)
-  await page.getByRole('link', { name: 'People' }).click()
+  await page.getByRole('navigation').getByRole('link', { name: 'People' }).click()
   await page.getByRole('button', { name: 'Invite' }).click()
   await page.getByLabel('Name').fill('grace')
   await page.getByText('approver').click()

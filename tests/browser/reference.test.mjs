@@ -13,9 +13,7 @@ async function openReference(page, server, hash = '') {
 
 productTest('every operation of the document is on the page, under its subject', async ({ server, browser }) => {
   const { page, complaints } = await openPage(browser)
-  await page.goto(server.url)
-  await page.getByRole('link', { name: 'API reference' }).click()
-  await page.getByRole('heading', { name: 'API reference' }).waitFor()
+  await openReference(page, server)
 
   const described = await (await fetch(`${server.url}/openapi.json`)).json()
   const ids = Object.values(described.paths).flatMap((item) => Object.values(item).map((one) => one.operationId))

@@ -75,7 +75,7 @@ productTest('what waits is counted as it comes, also after the line broke', asyn
 productTest('what fails is said in words, and can be tried again', async ({ server, browser }) => {
   const { page } = await signedIn(browser, server)
   await page.route('**/api/v1/agents?*', (route) => route.abort())
-  await page.getByRole('link', { name: 'Agents' }).click()
+  await page.getByRole('navigation').getByRole('link', { name: 'Agents' }).click()
   await page.getByRole('alert').filter({ hasText: 'The server cannot be reached.' }).waitFor()
   await assertAccessible(page)
   await picture(page, 'unreachable')

@@ -1,6 +1,7 @@
 //! `toolgate serve`.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,6 +53,7 @@ async fn serve_with(config: Config, examples: bool, session: &Session) -> Done {
     };
     let before = async |app: &App| {
         if examples {
+            app.demonstration.store(true, Ordering::Relaxed);
             let client = Client::Local(Box::new(Local::lent(app)));
             register::examples(Path::new(EXAMPLES), &client, &output).await;
         }
