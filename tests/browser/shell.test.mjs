@@ -24,9 +24,13 @@ productTest('everything is found and reached from the keyboard', async ({ server
   await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark')
   await page.reload()
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark', 'the theme is kept')
+  await page.getByTestId('who').waitFor()
   await page.keyboard.press('Control+k')
+  await page.getByRole('dialog').waitFor()
   await page.keyboard.type('qqzzxxjjkk')
   await page.getByText(/Nothing is called/).waitFor()
+  // The first clears what was typed, the second closes.
+  await page.keyboard.press('Escape')
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
   assert.deepEqual(complaints, [])
