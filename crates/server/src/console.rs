@@ -86,3 +86,46 @@ impl Asset {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With or without a built console: only a browser that asks for a page gets the document.
+    #[tokio::test]
+    async fn only_pages_are_answered_with_the_document() {
+        let page = if ASSETS.is_empty() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+        for (method, path, accept, expected) in [
+            ("GET", "/", "text/html", page),
+            ("GET", "/tools/echo", "text/html,application/xhtml+xml;q=0.9", page),
+            ("HEAD", "/tools/echo", "text/html", page),
+            ("GET", "/tools/echo", "application/json", StatusCode::NOT_FOUND),
+            ("POST", "/tools/echo", "text/html", StatusCode::NOT_FOUND),
+            ("GET", "/api/v1/none", "text/html", StatusCode::NOT_FOUND),
+            ("GET", "/assets/none.js", "text/html", StatusCode::NOT_FOUND),
+            ("GET", "/../Cargo.toml", "*/*", StatusCode::NOT_FOUND),
+        ] {
+            let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+            let answered = serve(request.body(axum::body::Body::empty()).unwrap()).await;
+            assert_eq!(answered.status(), expected, "{method} {path} {accept}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_kept_for_ever_only_where_its_name_says_what_it_holds() {
+        for asset in ASSETS {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br"));
+            let answered = asset.answer(&headers);
+            let said = |name| answered.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+            assert_eq!(said(header::CONTENT_ENCODING).is_some(), asset.brotli.is_some(), "{}", asset.path);
+            assert_eq!(
+                said(header::CACHE_CONTROL).is_some_and(|keep| keep.contains("immutable")),
+                asset.path.starts_with("/assets/"),
+                "{}",
+                asset.path
+            );
+            assert_ne!(said(header::CONTENT_TYPE), Some("application/octet-stream"), "{}", asset.path);
+        }
+    }
+}

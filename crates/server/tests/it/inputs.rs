@@ -38,7 +38,8 @@ async fn a_question_has_the_shape_of_the_contract() {
     every_world(async |world| {
         let run = run(&world, &As::Owner).await;
         let asked = ask(&world, &As::Owner, &run).await;
-        let open = ["asked_by", "expires_at", "id", "run_id", "schema", "state", "title"];
+        // Beside the contract: the name of who asked.
+        let open = ["asked_by", "asked_by_name", "expires_at", "id", "run_id", "schema", "state", "title"];
         assert_eq!(members(&asked), open);
         assert_eq!((&asked["state"], &asked["asked_by"]), (&json!("open"), &json!("local:1000")));
         assert_eq!(asked["schema"], question()["schema"], "a null in a schema is a value");

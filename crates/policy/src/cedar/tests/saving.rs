@@ -36,7 +36,7 @@ fn findings_name_place_and_remedy() {
         "forbid (principal in Role::\"aprover\", action, resource in Group::\"mony\");",
         "forbid (principal == Agent::\"clark\", action, resource);",
         "forbid (principal in Workspace::\"sales\", action, resource);",
-        "forbid (principal == Robot::\"r\", action, resource);",
+        "forbid (principal == Rolle::\"r\", action, resource);",
         "forbid (principal, action, resource) when { resource.risk == \"critcal\" };",
         "forbid (principal, action, resource) when { context.labels.containsAny([\"secret\"]) };",
         "forbid (principal, action, resource) when { principal.roles.contains(\"boss\") };",
