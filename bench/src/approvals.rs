@@ -29,7 +29,7 @@ pub async fn run(report: &mut Report) -> Result<(), Failure> {
         let folder = tempfile::tempdir()?;
         let config = configuration(&database.url, "auto")?;
         let app = App::open(config, folder.path(), CODE, Clock::System, Rng::System).await.map_err(told)?;
-        measure(report, make, &app).await?;
+        Box::pin(measure(report, make, &app)).await?;
         app.close().await;
     }
     Ok(())
@@ -57,7 +57,7 @@ async fn measure(report: &mut Report, make: &str, app: &App) -> Result<(), Failu
     );
     let many = page(app, &owner).await?;
     report.line(format!("{make}: a page of 50 that wait, 10,000 parked (baseline: 50 parked)"), "us", many, Some(few));
-    let decided = decide(app, &owner).await?;
+    let decided = Box::pin(decide(app, &owner)).await?;
     report.line(format!("{make}: approve and run, wall, one after the other"), "us", decided.0, None);
     report.line(format!("{make}: approve and run, CPU"), "us", decided.1, None);
     Ok(())

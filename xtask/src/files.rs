@@ -7,7 +7,8 @@ const LINES_NOTED: usize = 500;
 const LINES_MAX: usize = 1000;
 
 /// Files that may be longer than `LINES_MAX`, each with the reason.
-const LONG: &[(&str, &str)] = &[];
+const LONG: &[(&str, &str)] =
+    &[("console/src/api/schema.d.ts", "made from docs/openapi.json when the console is built")];
 
 /// Endings of files that people write and read.
 const CODE: [&str; 7] = ["css", "js", "mjs", "rs", "sql", "ts", "tsx"];

@@ -62,7 +62,12 @@ pub struct Whose {
 pub enum SessionCommand {
     /// List browser sessions, newest first
     #[command(after_help = "Examples:\n  toolgate session list\n  toolgate session list --user Ada")]
-    List(Whose),
+    List {
+        #[command(flatten)]
+        whose: Whose,
+        #[command(flatten)]
+        paging: Paging,
+    },
     /// End one browser session
     End {
         /// The session's id

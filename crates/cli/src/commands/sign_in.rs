@@ -75,9 +75,8 @@ fn invitations(invitations: &Value, paint: Paint) -> String {
 
 pub async fn session(command: SessionCommand, client: &Client, output: &Output) -> Done {
     match command {
-        SessionCommand::List(whose) => {
-            let sessions = client.get(&place(&whose, None), &[]).await?;
-            output.show(&sessions, sessions_table)
+        SessionCommand::List { whose, paging } => {
+            list::show(&place(&whose, None), &[], paging, (client, output), sessions_table).await
         }
         SessionCommand::End { id, whose } => {
             client.delete(&place(&whose, Some(&id))).await?;

@@ -102,6 +102,7 @@ sessions! {
     questions = "docs/questions.md",
     rest = "docs/rest.md",
     secrets = "docs/secrets.md",
+    sign_in = "docs/sign-in.md",
     seed_tool_invocations = "docs/seeds/tool-invocations.md",
     seed_tool_layer = "docs/seeds/tool-layer.md",
     tokens = "docs/tokens.md",

@@ -42,6 +42,8 @@ fn help_is_for_people() {
       keys             Look after the server's own keys
       tenant           Manage tenants
       user             Manage users and let them sign in
+      invitation       Invite people
+      session          See where people are signed in, and sign them out
       workspace        Manage workspaces
       audit            Read, export and verify the log of everything that happened
       verify-response  Check the signature of an answer of `POST /invoke`

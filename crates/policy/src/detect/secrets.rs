@@ -215,7 +215,7 @@ const MANNERS: [&str; 14] = [
     "string64", "md5sum", "bcrypt12",
 ];
 
-/// `PWD=/home/ada` is where somebody is.
+/// `PWD=/srv/ada` is where somebody is.
 fn is_place(name: &str, value: &str) -> bool {
     value.starts_with(['/', '~']) && words(name).last().is_some_and(|word| word == "pwd")
 }

@@ -201,7 +201,11 @@ fn effects() {
     check_one("/hitl", json!({"mode": "continue_on_timeout"}), &["hitl.no-timeout", "hitl.write?"]);
     check_one("/hitl", json!({"timeout_s": 0}), &["hitl.timeout!"]);
     check_one("/hitl", json!({"approvers": {"from": []}}), &["approvers.nobody!"]);
-    check_one("/hitl", json!({"approvers": {"need": 2, "from": ["user:01a1e10d-8413-76f4-9c64-df48770b2496"]}}), &["approvers.need!"]);
+    check_one(
+        "/hitl",
+        json!({"approvers": {"need": 2, "from": ["user:01a1e10d-8413-76f4-9c64-df48770b2496"]}}),
+        &["approvers.need!"],
+    );
     check_one("/hitl", json!({"approvers": {"need": 2, "from": ["role:approver", "bob"]}}), &["approvers.who!"]);
     check_one("/hitl", json!({"approvers": {"need": 1, "from": ["user:bob"]}}), &["approvers.who!"]);
     check_one("/cache", json!("forever"), &["cache.write!"]);

@@ -135,5 +135,5 @@ pub async fn decide_all(
 ) -> Result<Json<BulkAnswers>, Problem> {
     let BulkDecision { ids, decision, reason } = bulk;
     let choice = Choice { decision, reason, input: None, input_digest: None, standing: None };
-    Ok(Json(BulkAnswers { items: app.engine.decide_all(&caller, &ids, &choice).await? }))
+    Ok(Json(BulkAnswers { items: Box::pin(app.engine.decide_all(&caller, &ids, &choice)).await? }))
 }

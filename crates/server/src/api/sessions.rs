@@ -6,13 +6,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{Fault, SessionId, Timestamp};
+use toolgate_contracts::{Caller, Fault, Page, SessionId, Timestamp};
+use toolgate_store::cursor::ListOf;
 use toolgate_store::sign_in::SessionView;
 use utoipa::ToSchema;
 
+use super::paging::{PageQuery, page_of};
 use super::session::signed_out;
 use crate::app::App;
-use crate::extract::{Body, By};
+use crate::extract::{Body, By, Query};
 use crate::identity::Sent;
 use crate::problem::Problem;
 
@@ -24,22 +26,28 @@ pub struct ListedSession {
     current: bool,
 }
 
-/// All at once: a person has few.
-#[derive(Serialize, ToSchema)]
-pub struct Sessions {
-    items: Vec<ListedSession>,
+/// One's own browser sessions, newest first.
+#[utoipa::path(get, path = "/api/v1/sessions", tag = "session", params(PageQuery), responses((status = 200, body = Page<ListedSession>)))]
+pub async fn list(
+    State(app): State<App>,
+    By(caller): By,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<ListedSession>>, Problem> {
+    Ok(Json(page(&app, &caller, None, &query).await?))
 }
 
-/// One's own browser sessions, newest first.
-#[utoipa::path(get, path = "/api/v1/sessions", tag = "session", responses((status = 200, body = Sessions)))]
-pub async fn list(State(app): State<App>, By(caller): By) -> Result<Json<Sessions>, Problem> {
+/// A page of what a person has few of.
+async fn page(app: &App, caller: &Caller, name: Option<&str>, query: &PageQuery) -> Result<Page<ListedSession>, Fault> {
     let present = match caller.credential {
         Credential::BrowserSession(session) => Some(session),
         _ => None,
     };
-    let sessions = app.sessions(&caller, None).await?;
+    let sessions = app.sessions(caller, name).await?;
     let items = sessions.into_iter().map(|session| ListedSession { current: Some(session.id) == present, session });
-    Ok(Json(Sessions { items: items.collect() }))
+    let list = ListOf { tenant: caller.tenant, list: "sessions", filter: name.unwrap_or_default() };
+    let newest_first =
+        |listed: &ListedSession| format!("{:019} {}", i64::MAX - listed.session.began_at.millis(), listed.session.id);
+    page_of(items.collect(), newest_first, &list, query.cursor.as_deref(), query.limit)
 }
 
 /// Ends all of one's own browser sessions, this one too.
@@ -57,16 +65,14 @@ pub async fn end(State(app): State<App>, By(caller): By, Path(session): Path<Str
 }
 
 /// A user's browser sessions, newest first.
-#[utoipa::path(get, path = "/api/v1/users/{user}/sessions", tag = "users", params(("user" = String, Path)), responses((status = 200, body = Sessions), (status = 404)))]
+#[utoipa::path(get, path = "/api/v1/users/{user}/sessions", tag = "users", params(("user" = String, Path), PageQuery), responses((status = 200, body = Page<ListedSession>), (status = 404)))]
 pub async fn list_of(
     State(app): State<App>,
     By(caller): By,
     Path(name): Path<String>,
-) -> Result<Json<Sessions>, Problem> {
-    let sessions = app.sessions(&caller, Some(&name)).await?;
-    Ok(Json(Sessions {
-        items: sessions.into_iter().map(|session| ListedSession { session, current: false }).collect(),
-    }))
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<ListedSession>>, Problem> {
+    Ok(Json(page(&app, &caller, Some(&name), &query).await?))
 }
 
 /// Ends all browser sessions of a user.

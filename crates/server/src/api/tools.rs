@@ -104,14 +104,13 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Li
     let today = app.registry.now().day();
     let tools = visible(registry, &caller, &query, &today)?;
     let kept: Vec<ResolvedTool> = tools.into_iter().filter(|tool| query.keeps(tool, registry)).collect();
-    let Page { items: page, next_cursor } = match query.q.as_deref() {
-        Some(words) => Page::whole(fitting(registry, kept, words, page_limit(query.limit)?)?),
-        None => {
-            let filter = query.filter();
-            let list = ListOf { tenant: caller.tenant, list: "tools", filter: &filter };
-            let by_name = |tool: &ResolvedTool| tool.name.to_string();
-            page_of(kept, by_name, &list, query.cursor.as_deref(), query.limit)?
-        }
+    let Page { items: page, next_cursor } = if let Some(words) = query.q.as_deref() {
+        Page::whole(fitting(registry, kept, words, page_limit(query.limit)?)?)
+    } else {
+        let filter = query.filter();
+        let list = ListOf { tenant: caller.tenant, list: "tools", filter: &filter };
+        let by_name = |tool: &ResolvedTool| tool.name.to_string();
+        page_of(kept, by_name, &list, query.cursor.as_deref(), query.limit)?
     };
     Ok(match query.view.as_deref() {
         None => {

@@ -48,7 +48,7 @@ fn a_password_that_is_written_out_is_found_and_what_speaks_of_one_is_not() {
             "password: [secret:DB_PASSWORD1]",
             "password: vault:db/prod1",
             "password: /run/secrets/password1",
-            "pwd: /home/ada/work1",
+            "pwd: /srv/ada/work1",
             "PWD=/tmp/tmp.aB3dE5gH7jK9",
             "password_hash: argon2id",
             "password: sha256",

@@ -9,6 +9,9 @@ use tower::ServiceExt as _;
 use super::text;
 use crate::world::{As, World, every_world, tool, write_tool};
 
+/// A token: its name, its holder, the calls and runs that it sees, and how many approvals.
+type Sees<'a> = (&'a str, &'a As, Vec<&'a String>, Vec<&'a String>, usize);
+
 #[tokio::test]
 async fn test_17_lists_search_and_calls_agree_under_a_token() {
     every_world(async |world| {
@@ -154,7 +157,7 @@ async fn a_token_reads_the_calls_runs_and_approvals_that_it_was_made_for() {
         let of_another = world.holder(&ada, json!({"scope": ["tool:echo@^7"]})).await;
         let all = world.holder(&ada, json!({"scope": ["tool:*"]})).await;
         let every = [&inside, &beside, &elsewhere, &lone, &waiting];
-        let cases: [(&str, &As, Vec<&String>, Vec<&String>, usize); 5] = [
+        let cases: [Sees; 5] = [
             ("a tool", &by_tool, vec![&inside, &elsewhere], vec![&own, &other], 0),
             ("a run", &by_run, vec![&inside, &beside, &waiting], vec![&own], 1),
             ("both", &by_both, vec![&inside], vec![&own], 0),
