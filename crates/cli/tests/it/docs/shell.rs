@@ -82,11 +82,12 @@ impl Shell {
     /// A variable for the commands after it.
     fn export(&mut self, text: &str) -> Result<(), String> {
         let (name, _) = text["export ".len()..].split_once('=').ok_or("`export` needs NAME=VALUE")?;
-        let ended = self.run(&format!("{text}\nprintf %s \"${name}\""))?;
+        // Beside what the commands within it tell the reader.
+        let ended = self.run(&format!("{text}\nprintf %s \"${name}\" > .value"))?;
         if ended.exit != Some(0) {
             return Err(format!("`{text}` failed: {}", ended.printed));
         }
-        self.variables.push((name.to_owned(), ended.printed));
+        self.variables.push((name.to_owned(), self.as_documented(&read(&self.folder.path().join(".value")))));
         Ok(())
     }
 
