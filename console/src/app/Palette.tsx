@@ -66,7 +66,7 @@ function Finder({ me, onClose }: { me: Me; onClose: () => void }) {
     { id: 'runs', words: 'Runs', note: 'go', act: () => void navigate(to.runs()) },
     { id: 'agents', words: 'Agents', note: 'go', permission: 'agents.read', act: () => void navigate(to.agents()) },
     { id: 'people', words: 'People', note: 'go', permission: 'members.manage', act: () => void navigate(to.people()) },
-    { id: 'account', words: 'Account and sign-out', note: 'go', act: () => void navigate(to.account()) },
+    { id: 'account', words: 'Sign out, account', note: 'go', act: () => void navigate(to.account()) },
     { id: 'light', words: 'Theme: light', note: 'set', act: () => chooseTheme('light') },
     { id: 'dark', words: 'Theme: dark', note: 'set', act: () => chooseTheme('dark') },
     { id: 'system', words: 'Theme: as the system', note: 'set', act: () => chooseTheme('system') },
@@ -83,7 +83,11 @@ function Finder({ me, onClose }: { me: Me; onClose: () => void }) {
     mono: true,
     act: () => void router.navigate(hit.kind === 'agent' ? to.agent(hit.name) : to.tool(hit.name)),
   }))
-  const entries = (asked === '' ? fitting : [...hits, ...fitting]).slice(0, SHOWN_MAX)
+  // A page or an action that begins as was typed is what was meant.
+  const begins = ({ words: title }: Entry) => title.toLowerCase().startsWith(asked.toLowerCase())
+  const entries = (
+    asked === '' ? fitting : [...fitting.filter(begins), ...hits, ...fitting.filter((entry) => !begins(entry))]
+  ).slice(0, SHOWN_MAX)
   return (
     <Autocomplete inputValue={words} onInputChange={setWords}>
       <SearchField aria-label="Search everything" className={css.search ?? ''} autoFocus>

@@ -19,7 +19,7 @@ const DEPTH_MAX = 6
 const AHEAD_MAX = 2_000
 const ITEM = /^(\s{0,12})([-*+]|\d{1,9}[.)])\s+(.*)$/
 const FENCE = /^\s{0,3}(`{3,}|~{3,})/
-const HEADING = /^\s{0,3}(#{1,6})\s+(.*?)\s*#*$/
+const HEADING = /^ {0,3}(#{1,6})[ \t]+(\S.*)$/
 const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/
 const TABLE_RULE = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/
 
@@ -38,7 +38,13 @@ export function looksLikeMarkdown(text: string): boolean {
 }
 
 export function markdown(text: string): Block[] {
-  return blocks(text.replaceAll('\r\n', '\n').split('\n'), 0)
+  return blocks(text.split(/\r\n?|[\n\u2028\u2029]/), 0)
+}
+
+/** Without the signs that may close a heading. */
+function bareHeading(text: string): string {
+  const bare = text.trimEnd().replace(/#+$/, '')
+  return bare === '' || /\s$/.test(bare) ? bare.trimEnd() : text.trimEnd()
 }
 
 function blocks(lines: readonly string[], depth: number): Block[] {
@@ -50,12 +56,12 @@ function blocks(lines: readonly string[], depth: number): Block[] {
     const fence = FENCE.exec(line)?.[1]
     if (line.trim() === '') index += 1
     else if (fence !== undefined) {
-      const end = lines.findIndex((other, at) => at > index && other.trim().startsWith(fence))
-      const to = end === -1 ? lines.length : end
+      let to = index + 1
+      while (to < lines.length && !(lines[to] ?? '').trim().startsWith(fence)) to += 1
       found.push({ type: 'code', text: lines.slice(index + 1, to).join('\n') })
       index = to + 1
     } else if (heading) {
-      found.push({ type: 'heading', level: heading[1]?.length ?? 1, inner: inlines(heading[2] ?? '') })
+      found.push({ type: 'heading', level: heading[1]?.length ?? 1, inner: inlines(bareHeading(heading[2] ?? '')) })
       index += 1
     } else if (RULE.test(line.slice(0, AHEAD_MAX))) {
       found.push({ type: 'rule' })

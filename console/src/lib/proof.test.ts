@@ -40,6 +40,14 @@ describe('what a server proved', () => {
     )
     expect(holds).toBe(true)
   })
+
+  it('is no excuse for showing something', async () => {
+    const { evidence, shown } = vectors[0] ?? {}
+    if (!evidence || !shown) throw new Error('no vector')
+    const { checks, holds } = await verify({ ...evidence, payload: null }, { ...shown, input: { made: 'up' } })
+    expect(checks.find(({ id }) => id === 'payloads')?.outcome).toBe('broken')
+    expect(holds).toBe(false)
+  })
 })
 
 describe('what was changed is noticed', () => {
@@ -112,9 +120,18 @@ describe('what cannot be checked', () => {
   it('is said of payloads that were erased, and the log stays true', async () => {
     const { evidence, shown } = vectors[0] ?? {}
     if (!evidence || !shown) throw new Error('no vector')
-    const { checks, holds } = await verify({ ...evidence, payload: null }, shown)
+    const { input: _input, output: _output, error: _error, ...erased } = shown
+    const { checks, holds } = await verify({ ...evidence, payload: null }, erased)
     expect(checks.find(({ id }) => id === 'payloads')?.outcome).toBe('skipped')
     expect(holds).toBe(true)
+  })
+
+  it('is no excuse for showing something', async () => {
+    const { evidence, shown } = vectors[0] ?? {}
+    if (!evidence || !shown) throw new Error('no vector')
+    const { checks, holds } = await verify({ ...evidence, payload: null }, { ...shown, input: { made: 'up' } })
+    expect(checks.find(({ id }) => id === 'payloads')?.outcome).toBe('broken')
+    expect(holds).toBe(false)
   })
 })
 

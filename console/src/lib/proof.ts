@@ -257,6 +257,8 @@ const PAYLOADS = ['input', 'output', 'error'] as const
 async function payloads(evidence: Evidence, shown: ShownCall): Promise<Found> {
   const entry = parsed(evidence.entry)
   const { payload } = evidence
+  if (!payload && PAYLOADS.some((which) => shown[which] !== undefined && shown[which] !== null))
+    return { outcome: 'broken', words: 'The page shows what the server says was erased.' }
   if (!payload)
     return {
       outcome: 'skipped',

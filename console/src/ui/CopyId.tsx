@@ -6,7 +6,18 @@ import css from './CopyId.module.css'
 
 const SAID_MS = 1_500
 
-export function CopyId({ id, short = false, what = 'id' }: { id: string; short?: boolean; what?: string }) {
+export function CopyId({
+  id,
+  short = false,
+  whole = false,
+  what = 'id',
+}: {
+  id: string
+  short?: boolean
+  /** On several lines where it must be: what is shown once is shown entirely. */
+  whole?: boolean
+  what?: string
+}) {
   const [copied, setCopied] = useState(false)
   useEffect(() => {
     if (!copied) return
@@ -16,7 +27,7 @@ export function CopyId({ id, short = false, what = 'id' }: { id: string; short?:
   const shown = short && id.length > 12 ? `…${id.slice(-8)}` : id
   return (
     <Button
-      className={css.id ?? ''}
+      className={whole ? `${css.id} ${css.whole}` : (css.id ?? '')}
       aria-label={copied ? 'Copied' : `Copy ${what} ${id}`}
       onPress={() => void navigator.clipboard.writeText(id).then(() => setCopied(true))}
     >

@@ -77,7 +77,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
 }
 
 /// What decides over others or opens doors for long: in a browser it wants a sign-in of the last minutes.
-const FRESH: [(Method, &str); 9] = [
+const FRESH: [(Method, &str); 24] = [
     (Method::POST, "/api/v1/policies"),
     (Method::POST, "/api/v1/policies/{revision}/activate"),
     (Method::POST, "/api/v1/keys"),
@@ -87,6 +87,23 @@ const FRESH: [(Method, &str); 9] = [
     (Method::POST, "/api/v1/secrets/rotate"),
     (Method::POST, "/api/v1/server-keys/{kind}/rotate"),
     (Method::POST, "/api/v1/server-keys/rewrap"),
+    // Whoever lets others in, or changes what they may, could let themselves in anew.
+    (Method::POST, "/api/v1/users"),
+    (Method::PATCH, "/api/v1/users/{user}"),
+    (Method::POST, "/api/v1/users/{user}/reset"),
+    (Method::POST, "/api/v1/users/{user}/sign-in-link"),
+    (Method::POST, "/api/v1/invitations"),
+    (Method::POST, "/api/v1/invitations/{invitation}/resend"),
+    // What asks, what examines, and what leaves the server.
+    (Method::PUT, "/api/v1/settings"),
+    (Method::POST, "/api/v1/grants"),
+    (Method::PUT, "/api/v1/guardrails/{guardrail}"),
+    (Method::DELETE, "/api/v1/guardrails/{guardrail}"),
+    (Method::PUT, "/api/v1/limits"),
+    (Method::POST, "/api/v1/webhooks"),
+    (Method::PUT, "/api/v1/webhooks/{webhook}"),
+    (Method::POST, "/api/v1/webhooks/{webhook}/rotate"),
+    (Method::POST, "/api/v1/egress/openings"),
 ];
 
 /// By the route that was matched, never by the address.

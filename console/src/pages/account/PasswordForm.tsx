@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { queries } from '../../api/queries'
+import { withStepUp } from '../../app/StepUp'
 import { Button } from '../../ui/Button'
 import { TextField } from '../../ui/Field'
 import { notify } from '../../ui/Notices'
@@ -18,7 +19,7 @@ export function PasswordForm() {
   const [present, setPresent] = useState('')
   const [password, setPassword] = useState('')
   const change = useMutation({
-    mutationFn: changePassword,
+    mutationFn: (body: Parameters<typeof changePassword>[0]) => withStepUp(() => changePassword(body)),
     onSuccess: () => {
       notify('The password is set; your other sessions have ended.')
       setPresent('')

@@ -96,7 +96,6 @@ function Workspace({ agent }: { agent: Agent }) {
       <p className={css.about}>
         {agent.title && <span>{agent.title}</span>}
         {agent.model !== '' && <code>{agent.model}</code>}
-        {agent.owner && <span>owner {agent.owner}</span>}
         {agent.profile && <span>profile {agent.profile}</span>}
         <CopyId id={agent.id} what="the agent's id" short />
       </p>

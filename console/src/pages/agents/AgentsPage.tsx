@@ -72,7 +72,7 @@ export function AgentsPage() {
       {agents.isPending && <SkeletonRows />}
       {agents.isError && <Problem error={agents.error} retry={() => void agents.refetch()} />}
       {agents.isSuccess && rows.length === 0 && (
-        <Empty icon={<Bot aria-hidden="true" />} title="No agents yet" command="toolgate agent create helper">
+        <Empty icon={<Bot aria-hidden="true" />} title="No agents yet" command="toolgate agent create --name helper">
           An agent is who calls tools when no person does. It has the tools that you assign, within its limits.
         </Empty>
       )}

@@ -17,9 +17,10 @@ export function KeyDialog({ agent, onClose }: { agent: string; onClose: () => vo
       <Dialog title={`A key for ${agent}`} isOpen onClose={onClose} actions={<Button onPress={onClose}>Done</Button>}>
         <div className={css.secret}>
           <p>Keep it now: it is not shown again.</p>
-          <CopyId id={made.data.secret} what="the key" />
+          <CopyId id={made.data.secret} what="the key" whole />
           <p className={css.quiet}>Try it:</p>
-          <pre>{`curl ${window.location.origin}/api/v1/calls \\
+          <pre>{`export KEY=…  # the key above
+curl ${window.location.origin}/api/v1/calls \\
   -H "Authorization: Bearer $KEY" \\
   -H "Content-Type: application/json" \\
   -d '{"tool": "echo", "input": {"text": "hello"}}'`}</pre>

@@ -1,6 +1,7 @@
 // Agents, the tools they have, and the profiles that bind them.
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, type Schemas, taken } from '../../api/client'
+import { withStepUp } from '../../app/StepUp'
 import { notify } from '../../ui/Notices'
 
 export type Agent = Schemas['Agent']
@@ -107,7 +108,7 @@ export const saveProfile = (body: Schemas['Profile']) =>
 export const deleteProfile = (profile: string) =>
   taken(api.DELETE('/api/v1/profiles/{profile}', { params: { path: { profile } } }))
 
-export const makeKey = (body: Schemas['KeyRequest']) => taken(api.POST('/api/v1/keys', { body }))
+export const makeKey = (body: Schemas['KeyRequest']) => withStepUp(() => taken(api.POST('/api/v1/keys', { body })))
 
 /** A change to agents: sends it, says so, and lets everything about agents be read again. */
 export function useAgentChange<Input, Output>(send: (input: Input) => Promise<Output>, said: string) {

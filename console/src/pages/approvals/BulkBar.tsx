@@ -24,14 +24,25 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
   const me = useMe()
   const decide = useDecideAll()
   const [asking, setAsking] = useState<'approve' | 'reject'>()
+  // What the question is about stays what was shown when it was put, whatever changes behind it.
+  const [shown, setShown] = useState<readonly Card[]>([])
+  const ask = (what: 'approve' | 'reject') => {
+    setShown(cards)
+    setAsking(what)
+  }
   const [answered, setAnswered] = useState<Answered>()
   const send = (decision: Schemas['Vote'], reason?: string) =>
     decide.mutate(
-      { ids: cards.map(({ id }) => id), decision, ...(reason ? { reason } : {}) },
+      {
+        ids: shown.map(({ id }) => id),
+        input_digests: Object.fromEntries(shown.map(({ id, input_digest }) => [id, input_digest])),
+        decision,
+        ...(reason ? { reason } : {}),
+      },
       {
         onSuccess: ({ items }) => {
           setAsking(undefined)
-          setAnswered({ cards, answers: items })
+          setAnswered({ cards: shown, answers: items })
           onClear()
         },
       },
@@ -48,7 +59,7 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
             size="small"
             kind="danger"
             disabledReason={bulkRefusals.reject(cards, me)}
-            onPress={() => setAsking('reject')}
+            onPress={() => ask('reject')}
           >
             Reject {cards.length}…
           </Button>
@@ -62,7 +73,7 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
             size="small"
             kind="primary"
             disabledReason={bulkRefusals.approve(cards, me)}
-            onPress={() => setAsking('approve')}
+            onPress={() => ask('approve')}
           >
             Approve {cards.length}…
           </Button>
@@ -73,7 +84,7 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
       )}
       {asking === 'reject' && (
         <RejectDialog
-          what={cards.length === 1 ? 'one call' : `${cards.length} calls`}
+          what={shown.length === 1 ? 'one call' : `${shown.length} calls`}
           failure={decide.error}
           sending={decide.isPending}
           onClose={close}
@@ -82,7 +93,7 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
       )}
       {asking === 'approve' && (
         <Dialog
-          title={`Approve ${cards.length} calls of ${cards[0] ? toolOf(cards[0]).name : ''}`}
+          title={`Approve ${shown.length} calls of ${shown[0] ? toolOf(shown[0]).name : ''}`}
           isOpen
           onClose={close}
           actions={
@@ -93,14 +104,14 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
                 disabledReason={decide.isPending ? 'It is being sent' : undefined}
                 onPress={() => send('approve')}
               >
-                Approve all {cards.length}
+                Approve all {shown.length}
               </Button>
             </>
           }
         >
           <p className={dialogs.words}>Each runs at once, with exactly these arguments.</p>
           <ul className={dialogs.list}>
-            {cards.map((card) => (
+            {shown.map((card) => (
               <li key={card.id}>
                 <span>{revealed(card.agent ?? card.asked_by)}</span>
                 <code>{revealed(card.input_shown)}</code>

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { ArrowDown, Check, Pencil, Repeat, X } from 'lucide-react'
 import { lazy, type ReactNode, type Ref, Suspense, useState } from 'react'
 import { asApiError } from '../../api/errors'
+import { wantsStepUp } from '../../app/StepUp'
 import { useMe } from '../../app/session'
 import { Button } from '../../ui/Button'
 import { ApprovalBadge, CallBadge } from '../../ui/domain'
@@ -43,7 +44,8 @@ export function DecisionBar({
   // so that nothing slips under the pointer.
   const [wasOpen] = useState(card.state === 'open')
   const problem = decide.error ? asApiError(decide.error) : undefined
-  const refused = problem?.status === 403 ? problem.message : undefined
+  // Who gave up proving who they are may try again.
+  const refused = problem?.status === 403 && !wantsStepUp(problem) ? problem.message : undefined
   const look: Look = { ...seen, refused, sending: decide.isPending }
   const off = {
     approve: refusals.approve(card, me, look),

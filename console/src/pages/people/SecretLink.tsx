@@ -6,7 +6,7 @@ export function SecretLink({ words, url }: { words: string; url: string }) {
   return (
     <div className={css.link} role="status">
       <p>{words}</p>
-      <CopyId id={url} what="the link" />
+      <CopyId id={url} what="the link" whole />
     </div>
   )
 }

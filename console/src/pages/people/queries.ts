@@ -1,6 +1,7 @@
 // Who may use this tenant: users, invitations, and what an administrator does for them.
 import { infiniteQueryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, type Schemas, taken } from '../../api/client'
+import { withStepUp } from '../../app/StepUp'
 import { notify } from '../../ui/Notices'
 
 export type User = Schemas['User']
@@ -54,7 +55,7 @@ export function usePeopleChange<Input, Output>(
 ) {
   const client = useQueryClient()
   return useMutation({
-    mutationFn: send,
+    mutationFn: (input: Input) => withStepUp(() => send(input)),
     onSuccess: (output) => {
       const words = said(output)
       if (words) notify(words)

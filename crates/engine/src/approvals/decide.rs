@@ -1,6 +1,6 @@
 //! Deciding: approve, reject with a reason, approve with another input. One reject rejects; the first decision wins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -153,8 +153,15 @@ impl Engine {
     }
 
     /// The same choice for several; each is decided by itself, and none makes a standing grant. Only calls of one tool to
-    /// one destination, and nothing critical: what is critical is looked at one by one.
-    pub async fn decide_all(&self, caller: &Caller, ids: &[String], choice: &Choice) -> Result<Vec<BulkAnswer>, Fault> {
+    /// one destination, and nothing critical: what is critical is looked at one by one. `shown` has the digests of what
+    /// the person looked at, by the same ids; one that has changed since is refused.
+    pub async fn decide_all(
+        &self,
+        caller: &Caller,
+        ids: &[String],
+        shown: &BTreeMap<String, Digest>,
+        choice: &Choice,
+    ) -> Result<Vec<BulkAnswer>, Fault> {
         if ids.is_empty() || ids.len() > BULK_MAX {
             let told = format!("{} approvals at once", ids.len());
             return Err(Fault::invalid(told, format!("decide on 1 to {BULK_MAX}")).at("/ids"));
@@ -186,7 +193,10 @@ impl Engine {
                 Ok((approval, _)) if choice.decision == Vote::Approve && is_critical(&approval.reasons) => {
                     Err(Fault::conflict("the tool is critical", "look at it by itself"))
                 }
-                Ok(_) => self.decide(caller, id, choice.clone(), Duration::ZERO).await,
+                Ok(_) => {
+                    let choice = Choice { input_digest: shown.get(id).copied(), ..choice.clone() };
+                    self.decide(caller, id, choice, Duration::ZERO).await
+                }
                 Err(fault) => Err(fault),
             };
             answers.push(match decided {

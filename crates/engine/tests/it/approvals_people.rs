@@ -1,5 +1,7 @@
 //! Who decides: several where several are asked, nobody who is too close, and always on what is stored.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use toolgate_contracts::{ApprovalState, Caller, FaultKind, Permission, Permissions, Role, Status};
 use toolgate_store::Change;
@@ -338,7 +340,7 @@ async fn several_are_decided_at_once_if_they_are_alike_and_not_critical() {
         let other = world.park(&ada, "asking", json!({})).await.to_string();
         let critical = world.park(&ada, "writes", json!({})).await.to_string();
         let approve = crate::approvals::choice(json!({"decision": "approve"}));
-        let decide = async |ids: &[String], choice| world.engine.decide_all(&ben, ids, choice).await;
+        let decide = async |ids: &[String], choice| world.engine.decide_all(&ben, ids, &BTreeMap::new(), choice).await;
         let mixed = [ids[0].clone(), other.clone()];
         assert_eq!(kind(decide(&mixed, &approve).await), FaultKind::Invalid);
         let standing = json!({"decision": "approve", "standing": {"constraints": [{"pointer": "/a", "const": 1}]}});

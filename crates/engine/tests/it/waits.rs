@@ -1,10 +1,14 @@
 //! Calls that wait, at their edges: whose agent acts when the wait is over, what whoever reads them takes on, how many may
 //! wait, what an edit binds, and what ends with them.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::definition::Label;
-use toolgate_contracts::{ApprovalState, CallId, CallRequest, Caller, ErrorCode, FaultKind, Id, Mode, Role, Status};
+use toolgate_contracts::{
+    ApprovalState, CallId, CallRequest, Caller, Digest, ErrorCode, FaultKind, Id, Mode, Role, Status,
+};
 use toolgate_engine::approvals::PENDING_APPROVALS_PER_CALLER_MAX;
 use toolgate_engine::runs::NewRun;
 use toolgate_store::Change;
@@ -219,7 +223,7 @@ async fn several_are_approved_at_once_only_to_one_destination() {
         let approve = choice(json!({"decision": "approve"}));
         for (other, told) in [(&there, "a.example, b.example"), (&nowhere, "somewhere unknown, a.example")] {
             let ids = [here[0].clone(), other.clone()];
-            let fault = world.engine.decide_all(&ben, &ids, &approve).await.unwrap_err();
+            let fault = world.engine.decide_all(&ben, &ids, &BTreeMap::new(), &approve).await.unwrap_err();
             assert_eq!(fault.kind(), FaultKind::Invalid);
             assert!(
                 fault.told().contains("2 different destinations") && fault.told().contains(told),
@@ -227,11 +231,15 @@ async fn several_are_approved_at_once_only_to_one_destination() {
                 fault.told()
             );
         }
-        let answers = world.engine.decide_all(&ben, &here, &approve).await.unwrap();
+        // What somebody looked at, and what it is by now.
+        let other = BTreeMap::from([(here[0].clone(), Digest::of(b"another input"))]);
+        let answers = world.engine.decide_all(&ben, &here[..1], &other, &approve).await.unwrap();
+        assert!(answers[0].refused.as_deref().is_some_and(|told| told.contains("another one by now")), "{answers:?}");
+        let answers = world.engine.decide_all(&ben, &here, &BTreeMap::new(), &approve).await.unwrap();
         assert!(answers.iter().all(|answer| answer.state == Some(ApprovalState::Approved)), "{answers:?}");
         // Rejecting them together harms nobody.
         let reject = choice(json!({"decision": "reject", "reason": "no"}));
-        let answers = world.engine.decide_all(&ben, &[there, nowhere], &reject).await.unwrap();
+        let answers = world.engine.decide_all(&ben, &[there, nowhere], &BTreeMap::new(), &reject).await.unwrap();
         assert!(answers.iter().all(|answer| answer.state == Some(ApprovalState::Rejected)), "{answers:?}");
     })
     .await;

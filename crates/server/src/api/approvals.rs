@@ -1,11 +1,13 @@
 //! Calls that wait for a person: listed, shown as the stored bytes say, decided on.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use tokio::time::Duration;
 use toolgate_contracts::call::WAIT_S_MAX;
-use toolgate_contracts::{ApprovalState, Caller, Fault, Page, Vote, WorkspaceId};
+use toolgate_contracts::{ApprovalState, Caller, Digest, Fault, Page, Vote, WorkspaceId};
 use toolgate_engine::approvals::{BulkAnswer, Card, Choice, Decided};
 use toolgate_store::approvals::{ApprovalFilter, SeenBy};
 use utoipa::{IntoParams, ToSchema};
@@ -115,6 +117,10 @@ pub async fn decide(
 pub struct BulkDecision {
     /// Approvals' ids or calls', 1 to 100.
     ids: Vec<String>,
+    /// What was looked at: `input_digest` of the cards, by the ids above. One that was edited since is refused.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    input_digests: BTreeMap<String, Digest>,
     decision: Vote,
     /// Required to reject.
     #[serde(default)]
@@ -133,7 +139,7 @@ pub async fn decide_all(
     By(caller): By,
     Body(bulk): Body<BulkDecision>,
 ) -> Result<Json<BulkAnswers>, Problem> {
-    let BulkDecision { ids, decision, reason } = bulk;
+    let BulkDecision { ids, input_digests, decision, reason } = bulk;
     let choice = Choice { decision, reason, input: None, input_digest: None, standing: None };
-    Ok(Json(BulkAnswers { items: Box::pin(app.engine.decide_all(&caller, &ids, &choice)).await? }))
+    Ok(Json(BulkAnswers { items: Box::pin(app.engine.decide_all(&caller, &ids, &input_digests, &choice)).await? }))
 }

@@ -157,6 +157,9 @@ impl App {
                 Fault::invalid("the present password is missing", "send it as `present`").at("/present")
             })?;
             self.require_password(&person, present, whence, "/present").await?;
+        } else {
+            // A first password is a lasting way in: who could prove otherwise who they are does so first.
+            self.require_fresh(caller).await?;
         }
         passwords::check(password, &person.name, person.email.as_deref())?;
         let kept = self.hashed(password).await?;

@@ -149,7 +149,8 @@ impl App {
         let kept = found.as_ref().and_then(|found| found.password_hash.clone());
         let fits = self.fits(password, kept).await?;
         let Some(person) = found.filter(|_| fits) else {
-            tracing::info!(login, network = whence.network(), "a sign-in with a password was refused");
+            // What was typed as a name may be a password.
+            tracing::info!(network = whence.network(), "a sign-in with a password was refused");
             return Err(not_right());
         };
         self.attempt_was_right(attempt).await?;
