@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
@@ -19,8 +20,24 @@ const STATEMENTS_MAX: usize = 256;
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// A call's row is two or three kibibytes, so a page of four holds one and wastes the rest.
 const PAGE_BYTES: i64 = 8 * 1024;
+const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Page cache per connection, in SQLite's negative kibibytes.
 const CACHE_KIB: i64 = -8 * 1024;
+
+/// Several who open a new file at once: SQLite refuses all but one at this step, whatever the busy timeout is.
+fn turn_log_on(connection: &Connection) -> rusqlite::Result<String> {
+    let begun = Instant::now();
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)) {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < BUSY_TIMEOUT =>
+            {
+                std::thread::sleep(TRIED_AGAIN_AFTER);
+            }
+            ended => return ended,
+        }
+    }
+}
 
 pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
     create(path)?;
@@ -33,8 +50,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, Error> {
     }
     // Of a new file only; another keeps the size it has.
     connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(wrong)?;
-    let mode: String =
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(wrong)?;
+    let mode = turn_log_on(&connection).map_err(wrong)?;
     if mode != "wal" {
         return Err(Error::Open {
             message: format!("the file system of `{}` cannot hold SQLite's write-ahead log", path.display()),
