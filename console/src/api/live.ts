@@ -5,32 +5,12 @@
 import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import type { Schemas } from './client'
+import { EVENT_TYPES } from './events'
 
 export type LiveEvent = Schemas['Event']
 export type Connection = 'connecting' | 'live' | 'broken' | 'none'
 
-// Everything that can change what a list shows. `tool.output_appended` and `model.delta` come too often and change none.
-const TYPES = [
-  'run.started',
-  'run.waiting',
-  'run.resumed',
-  'run.completed',
-  'run.failed',
-  'run.cancelled',
-  'tool.started',
-  'tool.completed',
-  'tool.failed',
-  'tool.cancelled',
-  'tool.needs_approval',
-  'tool.approved',
-  'approval.requested',
-  'approval.decided',
-  'approval.rejected',
-  'approval.expired',
-  'input.requested',
-  'input.submitted',
-] as const satisfies readonly Schemas['EventType'][]
-
+// Which lists an event can change, by the first word of its type.
 const KINDS: Record<string, readonly string[]> = {
   run: ['runs', 'home'],
   tool: ['calls', 'runs', 'home'],
@@ -76,7 +56,7 @@ export function follow(client: QueryClient): () => void {
     if (!wasBroken) become('connecting')
     const opened = new EventSource('/api/v1/events')
     source = opened
-    for (const type of TYPES) opened.addEventListener(type, heard)
+    for (const type of EVENT_TYPES) opened.addEventListener(type, heard)
     opened.onopen = () => {
       // What happened in between is unknown: everything that is shown is asked for again.
       if (wasBroken) void client.invalidateQueries()

@@ -1,6 +1,7 @@
 // One call that waits, or waited: everything that somebody who decides must know, and the bar to decide.
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { useSecond } from '../../lib/clock'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { CopyId } from '../../ui/CopyId'
@@ -13,7 +14,6 @@ import { DecisionBar } from './DecisionBar'
 import { Difference } from './Difference'
 import { Data, Reasons, Votes } from './facts'
 import { useCoverage } from './useCoverage'
-import { useSecond } from './useDeadline'
 
 /** How long the buttons wait when a card appears: the second click of a double click was for the card before. */
 const ARM_MS = 400

@@ -1,4 +1,4 @@
-// One more question, for a critical call that is approved with a key.
+// One more question, before a critical call is approved.
 import { useEffect, useState } from 'react'
 import { revealed } from '../../lib/hidden'
 import { Button } from '../../ui/Button'

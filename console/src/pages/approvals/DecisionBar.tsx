@@ -53,14 +53,14 @@ export function DecisionBar({
     edit: refusals.edit(card, me, look),
     standing: refusals.standing(card, me, look, settings.data?.standing_grants_for_critical ?? false),
   }
-  const approve = () => decide.mutate({ decision: 'approve' })
+  const send = () => decide.mutate({ decision: 'approve' })
+  // By button or key alike: a critical call asks once more.
+  const approve = () => (isCritical(card) ? setAsking('confirm') : send())
   const done = { onSuccess: () => setAsking(undefined) }
 
   useShortcuts({
     a: () => {
-      if (off.approve) return
-      if (isCritical(card)) setAsking('confirm')
-      else approve()
+      if (!off.approve) approve()
     },
     r: () => !off.reject && setAsking('reject'),
     e: () => !off.edit && setAsking('edit'),
@@ -121,7 +121,7 @@ export function DecisionBar({
           onClose={() => setAsking(undefined)}
           onApprove={() => {
             setAsking(undefined)
-            approve()
+            send()
           }}
         />
       )}

@@ -14,6 +14,7 @@ import { SkeletonRows } from '../../ui/Skeleton'
 import type { Card } from './card'
 import { Difference } from './Difference'
 import css from './dialogs.module.css'
+import { unseenIn, withoutUnseen } from './layout'
 import { toolQuery } from './queries'
 
 const NO_FINDINGS: readonly Finding[] = []
@@ -39,6 +40,7 @@ export function EditDialog({
   const findings = useMemo(() => problem?.findings.map(inInput) ?? NO_FINDINGS, [problem])
   const schema = schemaOf(tool.data)
   const input = useMemo(() => prune(value, schema), [value, schema])
+  const unseen = useMemo(() => unseenIn(input), [input])
   const isChanged = canonical(input) !== canonical(card.input)
   const off = sending ? 'It is being sent' : (blocked ?? (isChanged ? undefined : 'Nothing is changed'))
   return (
@@ -60,6 +62,16 @@ export function EditDialog({
               onBlocked={setBlocked}
               id="edit"
             />
+          )}
+          {unseen.length > 0 && (
+            <div className={css.unseen} role="status">
+              <p>
+                It still holds characters that cannot be seen: <code>{unseen.join(', ')}</code>.
+              </p>
+              <Button size="small" onPress={() => setValue(withoutUnseen(value))}>
+                Take them out
+              </Button>
+            </div>
           )}
           {problem && findings.length === 0 && <Problem error={problem} />}
           <section aria-live="polite">

@@ -13,6 +13,7 @@ import {
   type ConstraintKind,
   constraintOf,
   constraintWords,
+  isExact,
   kindsFor,
   type Leaf,
   leavesOf,
@@ -50,13 +51,15 @@ export function StandingDialog({
   const [time, setTime] = useState<string>('3600')
   const [uses, setUses] = useState('10')
   const [inRun, setInRun] = useState(false)
-  const constraints = choices.map((choice) => constraintOf(choice, leaves)).filter((one) => one !== undefined)
+  const exact = isExact(choices, leaves)
+  const demands = choices.map((choice) => constraintOf(choice, leaves)).filter((one) => one !== undefined)
+  const constraints = exact ? [{ pointer: '', const: card.input }] : demands
   const count = Number(uses)
   const off = sending
     ? 'It is being sent'
     : choices.length === 0
       ? 'Say at least one thing that must hold'
-      : constraints.length < choices.length
+      : demands.length < choices.length
         ? 'One demand is empty'
         : !Number.isInteger(count) || count < 1 || count > USES_MAX
           ? `Allow 1 to ${USES_MAX} calls`
@@ -100,11 +103,16 @@ export function StandingDialog({
           <p className={css.says} data-testid="allows">
             For {timeWords}, up to {uses || '0'} calls of <code>{revealed(card.tool)}</code> by {revealed(who)} run
             without a person
-            {choices.length > 0 && (
-              <>
-                {' '}
-                where <b>{revealed(choices.map((choice) => constraintWords(choice, leaves)).join(', and '))}</b>
-              </>
+            {exact ? (
+              <b> with exactly these arguments and no others</b>
+            ) : (
+              choices.length > 0 && (
+                <>
+                  {' '}
+                  where <b>{revealed(choices.map((choice) => constraintWords(choice, leaves)).join(', and '))}</b>
+                  {'; arguments that are not named here may be anything'}
+                </>
+              )
             )}
             . Everything else asks as before; where a label rule asks, a person is asked all the same. Another version
             of the tool ends it.

@@ -4,7 +4,7 @@ export type ConstraintKind = 'const' | 'prefix' | 'path_under' | 'url_host' | 'm
 
 export interface Leaf {
   pointer: string
-  value: string | number | boolean | null
+  value: unknown
 }
 
 export interface Choice {
@@ -16,19 +16,27 @@ export interface Choice {
 
 const LEAVES_MAX = 40
 
-/** Every value that is not made of others, by its pointer. */
-export function leavesOf(value: unknown, pointer = ''): Leaf[] {
-  if (Array.isArray(value)) return value.flatMap((item, index) => leavesOf(item, `${pointer}/${index}`))
-  if (typeof value === 'object' && value !== null) {
-    const leaves = Object.entries(value).flatMap(([name, member]) =>
-      leavesOf(member, `${pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
-    )
-    return leaves.slice(0, LEAVES_MAX)
-  }
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' || value === null) {
-    return [{ pointer, value }]
-  }
-  return []
+/**
+ * What can be loosened one by one, by its pointer: the members of objects. A list is one value, since a demand on its
+ * items would say nothing of how many there are. Of more than can be looked at, only the whole is offered.
+ */
+export function leavesOf(input: unknown): Leaf[] {
+  const leaves = membersOf(input, '')
+  return leaves.length <= LEAVES_MAX ? leaves : [{ pointer: '', value: input }]
+}
+
+function membersOf(value: unknown, pointer: string): Leaf[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [{ pointer, value }]
+  const members = Object.entries(value)
+  if (members.length === 0) return [{ pointer, value }]
+  return members.flatMap(([name, member]) =>
+    membersOf(member, `${pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+  )
+}
+
+/** Nothing was loosened: then the whole input is demanded, so that no argument can be added either. */
+export function isExact(choices: readonly Choice[], leaves: readonly Leaf[]): boolean {
+  return choices.length === leaves.length && choices.every(({ kind }) => kind === 'const')
 }
 
 const WORDS: Record<ConstraintKind, string> = {
@@ -54,7 +62,7 @@ export function kindsFor({ value }: Leaf): { id: ConstraintKind; label: string }
 export function suggestion({ value }: Leaf, kind: ConstraintKind): string {
   if (kind === 'url_host') return hostOf(String(value)) ?? ''
   if (kind === 'path_under') return String(value).slice(0, String(value).lastIndexOf('/')) || '/'
-  return String(value ?? '')
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 function hostOf(text: string): string | undefined {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { canonical } from '../../lib/canonical'
-import { cut, layout, lineText, shown } from './layout'
+import { cut, layout, lineText, shown, unseenIn, withoutUnseen } from './layout'
 
 const texts = (text: string) => layout(text).map(lineText)
 
@@ -67,5 +67,18 @@ describe('cut', () => {
     expect(left).toBe(20)
     expect(folded).toBe(total - 20)
     expect(cut(lines, 10_000).folded).toBe(0)
+  })
+})
+
+describe('what cannot be seen', () => {
+  const value = { 'na\u200bme': ['a\u202eb\n', 1, null] }
+
+  it('is named by its code', () => {
+    expect(unseenIn(value)).toEqual(['U+200B', 'U+202E'])
+    expect(unseenIn({ a: 'line\nend\t' })).toEqual([])
+  })
+
+  it('is taken out of values, and line ends stay', () => {
+    expect(withoutUnseen(value)).toEqual({ 'na\u200bme': ['ab\n', 1, null] })
   })
 })

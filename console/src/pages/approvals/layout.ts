@@ -3,6 +3,10 @@
 // Nothing here parses numbers or unescapes texts, so what a person reads is what will run: 9007199254740993 stays that,
 // and "\u0041" stays as it was written.
 
+import type { Json } from '../../form/json'
+import { canonical } from '../../lib/canonical'
+import { codeOf } from '../../lib/hidden'
+
 export type PartKind = 'name' | 'text' | 'number' | 'word' | 'mark' | 'hidden' | 'break'
 
 export interface Part {
@@ -24,6 +28,20 @@ const UNSEEN =
 /** As the server writes out what eyes do not see. */
 export function shown(text: string): string {
   return text.replace(UNSEEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
+}
+
+/** The codes of characters in a value that a form or an editor would not show. */
+export function unseenIn(value: unknown): string[] {
+  const found = canonical(value).match(UNSEEN) ?? []
+  return [...new Set(found)].map(codeOf)
+}
+
+/** The value without them. Line ends and tabs stay: they are written out wherever a value is shown. */
+export function withoutUnseen(value: Json): Json {
+  if (typeof value === 'string') return value.replace(UNSEEN, (one) => (/[\n\r\t]/.test(one) ? one : ''))
+  if (Array.isArray(value)) return value.map(withoutUnseen)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutUnseen(member)]))
 }
 
 const TOKEN = /"(?:\\[\s\S]|[^"\\])*"|[{}[\],:]|[^\s{}[\],:"]+/g

@@ -1,6 +1,7 @@
 // Where the time went, as one small bar.
+
+import { useNow } from '../../lib/clock'
 import { duration } from '../../lib/time'
-import { useNow } from '../../ui/Time'
 import css from './Call.module.css'
 import { phasesOf, phaseWords } from './phases'
 import type { Call, CallEvent } from './queries'

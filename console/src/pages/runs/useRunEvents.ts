@@ -2,6 +2,7 @@
 // the run has.
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
+import { EVENT_TYPES } from '../../api/events'
 import type { RunEvent } from './queries'
 
 export type Following = 'connecting' | 'live' | 'broken' | 'ended'
@@ -11,37 +12,6 @@ const OPEN_AGAIN_MS = 5_000
 const KEPT_MAX = 2_000
 // The run of a lone call has no events of its own that would say that it ended.
 const QUIET_MS = 1_500
-
-// `model.delta` and `tool.output_appended` come too often for a timeline.
-const TYPES = [
-  'run.started',
-  'run.waiting',
-  'run.resumed',
-  'run.completed',
-  'run.failed',
-  'run.cancelled',
-  'model.requested',
-  'model.completed',
-  'model.failed',
-  'tool.started',
-  'tool.completed',
-  'tool.failed',
-  'tool.cancelled',
-  'tool.needs_approval',
-  'tool.approved',
-  'approval.requested',
-  'approval.decided',
-  'approval.rejected',
-  'approval.expired',
-  'step.started',
-  'step.completed',
-  'step.failed',
-  'input.requested',
-  'input.submitted',
-  'input.expired',
-  'input.cancelled',
-  'limit.reached',
-] as const satisfies readonly RunEvent['type'][]
 
 const ENDS: readonly string[] = ['run.completed', 'run.failed', 'run.cancelled']
 
@@ -83,7 +53,7 @@ export function useRunEvents(run: string, isEnded: boolean): { events: readonly 
     const open = () => {
       const opened = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events?after=${last}`)
       source = opened
-      for (const type of TYPES) opened.addEventListener(type, heard)
+      for (const type of EVENT_TYPES) opened.addEventListener(type, heard)
       opened.onopen = () => {
         setFollowing('live')
         rest()
