@@ -18,6 +18,7 @@ pub mod guardrail;
 pub mod id;
 pub mod input_request;
 pub mod json;
+pub mod login;
 pub mod name;
 pub mod notice;
 pub mod page;
@@ -45,6 +46,7 @@ pub use id::{
     ToolId, UserId, VersionId, WebhookId, WorkspaceId,
 };
 pub use input_request::{InputRequest, InputRequestState, NewQuestion};
+pub use login::LoginName;
 pub use name::{FoldedName, Slug, ToolName, ToolRef};
 pub use notice::{DeliveryState, Notice, NoticeType, WebhookState};
 pub use page::Page;
