@@ -1,0 +1,182 @@
+//! Text with places: minijinja without loaders, within a budget. A template that is one place and nothing else keeps
+//! the value's JSON type, so that `"{{ count }}"` in a body stays a number.
+//!
+//! Deliberately absent: `set`, `with`, `macro` and all else that names a value, and filters whose result can be much
+//! larger than what they are given. A text that is joined to itself thirty times over fills any memory, and the
+//! library's fuel counts instructions, not bytes.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, LazyLock};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, filters};
+use serde_json::Value;
+
+use crate::{ExpressionError, shortened};
+
+pub const TEMPLATE_BYTES_MAX: usize = 64 * 1024;
+const RENDERED_BYTES_MAX: usize = 1024 * 1024;
+const FUEL: u64 = 200_000;
+
+/// What may stand in `{% … %}`.
+const STATEMENTS: [&str; 6] = ["if", "elif", "else", "endif", "for", "endfor"];
+/// Each loop within another may double what it is given.
+const LOOPS_MAX: usize = 3;
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    if let Ok(syntax) = SyntaxConfig::builder().keep_trailing_newline(true).build() {
+        environment.set_syntax(syntax);
+    }
+    environment.add_filter("default", filters::default);
+    environment.add_filter("first", filters::first);
+    environment.add_filter("float", filters::float);
+    environment.add_filter("int", filters::int);
+    environment.add_filter("join", joined);
+    environment.add_filter("last", filters::last);
+    environment.add_filter("length", filters::length);
+    environment.add_filter("lower", filters::lower);
+    environment.add_filter("round", filters::round);
+    environment.add_filter("string", filters::string);
+    environment.add_filter("tojson", json);
+    environment.add_filter("trim", filters::trim);
+    environment.add_filter("upper", filters::upper);
+    environment
+});
+
+fn joined(items: Vec<String>, separator: Option<String>) -> Result<String, minijinja::Error> {
+    let separator = separator.unwrap_or_default();
+    let bytes = items.iter().map(String::len).sum::<usize>() + separator.len().saturating_mul(items.len());
+    if bytes > RENDERED_BYTES_MAX {
+        return Err(minijinja::Error::new(ErrorKind::InvalidOperation, "the joined text has more than 1 MiB"));
+    }
+    Ok(items.join(&separator))
+}
+
+/// The library's own escapes what HTML would read; bodies and prompts are not HTML.
+fn json(value: Serde<Value>) -> String {
+    value.0.to_string()
+}
+
+#[derive(Clone)]
+pub struct Text {
+    source: Arc<str>,
+    /// What stands in the one place, where there is nothing else.
+    lone: Option<Arc<str>>,
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Text").field(&self.source).finish()
+    }
+}
+
+impl Text {
+    pub fn parse(source: &str) -> Result<Self, ExpressionError> {
+        if source.len() > TEMPLATE_BYTES_MAX {
+            let message = format!("it has {} bytes, {TEMPLATE_BYTES_MAX} at most are read", source.len());
+            return Err(ExpressionError::Failed(message));
+        }
+        check_statements(source)?;
+        ENVIRONMENT.template_from_str(source).map_err(|error| unreadable(&error))?;
+        Ok(Self { source: source.into(), lone: lone(source).map(Into::into) })
+    }
+
+    /// The names that the template asks for.
+    pub fn variables(&self) -> Vec<String> {
+        let template = ENVIRONMENT.template_from_str(&self.source);
+        let mut names: Vec<_> =
+            template.map(|template| template.undeclared_variables(false).into_iter().collect()).unwrap_or_default();
+        names.sort();
+        names
+    }
+
+    pub fn render(&self, values: &Value) -> Result<String, ExpressionError> {
+        let template = ENVIRONMENT.template_from_str(&self.source).map_err(|error| unreadable(&error))?;
+        let mut rendered = Bounded(Vec::new());
+        match template.render_captured_to(Serde(values), &mut rendered) {
+            _ if rendered.0.len() > RENDERED_BYTES_MAX => Err(ExpressionError::Exhausted("1 MiB of text")),
+            Ok(_) => String::from_utf8(rendered.0).map_err(|error| ExpressionError::Failed(error.to_string())),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// As JSON: the value itself for a lone place, otherwise text.
+    pub fn value(&self, values: &Value) -> Result<Value, ExpressionError> {
+        let Some(lone) = &self.lone else { return self.render(values).map(Value::String) };
+        let expression = ENVIRONMENT.compile_expression(lone).map_err(|error| unreadable(&error))?;
+        let value = expression.eval(Serde(values)).map_err(|error| failed(&error))?;
+        if value.is_undefined() {
+            return Err(ExpressionError::Failed(format!("there is no value for `{}`", shortened(lone.trim()))));
+        }
+        serde_json::to_value(&value).map_err(|error| ExpressionError::Failed(shortened(&error.to_string())))
+    }
+}
+
+fn check_statements(source: &str) -> Result<(), ExpressionError> {
+    let mut loops = 0_usize;
+    for (line, text) in source.lines().enumerate() {
+        for (at, _) in text.match_indices("{%") {
+            let inner = text[at + 2..].trim_start_matches(['-', '+']).trim_start();
+            let word: String = inner.chars().take_while(char::is_ascii_alphabetic).take(20).collect();
+            let refused = |message: String| ExpressionError::Unreadable {
+                line: line + 1,
+                column: text[..at].chars().count() + 1,
+                message,
+            };
+            match word.as_str() {
+                "for" => loops += 1,
+                "endfor" => loops = loops.saturating_sub(1),
+                word if STATEMENTS.contains(&word) => {}
+                word => {
+                    let known = STATEMENTS.join("`, `");
+                    return Err(refused(format!("`{word}` is no statement of a template: it has `{known}`")));
+                }
+            }
+            if loops > LOOPS_MAX {
+                return Err(refused(format!("more than {LOOPS_MAX} loops within each other")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn lone(source: &str) -> Option<&str> {
+    let inner = source.strip_prefix("{{")?.strip_suffix("}}")?;
+    (!inner.contains("{{") && !inner.contains("}}")).then_some(inner)
+}
+
+/// Takes what fits and one byte more, so that the one who reads it sees that it was too much.
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = (RENDERED_BYTES_MAX + 1).saturating_sub(self.0.len());
+        if room == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let taken = bytes.len().min(room);
+        self.0.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn unreadable(error: &minijinja::Error) -> ExpressionError {
+    let message = shortened(error.detail().unwrap_or("the template cannot be read"));
+    ExpressionError::Unreadable { line: error.line().unwrap_or(1), column: 1, message }
+}
+
+fn failed(error: &minijinja::Error) -> ExpressionError {
+    match error.kind() {
+        ErrorKind::OutOfFuel => ExpressionError::Exhausted("a template may do"),
+        _ => ExpressionError::Failed(shortened(&error.to_string())),
+    }
+}

@@ -1,0 +1,59 @@
+use serde_json::{Value, json};
+use toolgate_expression::{ExpressionError, Text};
+
+#[track_caller]
+fn gives(template: &str, expected: &Value) {
+    let values = json!({"name": "Ada", "n": 3, "tags": ["a", "b"], "on": true, "at": {"city": "Bern"}, "no": null});
+    let value = Text::parse(template).and_then(|text| text.value(&values));
+    assert_eq!(value.as_ref(), Ok(expected), "{template}");
+}
+
+#[test]
+fn a_template_fills_in_values() {
+    gives("Dear {{ name }},\n", &json!("Dear Ada,\n"));
+    gives("{% for tag in tags %}<{{ tag }}>{% endfor %}", &json!("<a><b>"));
+    gives("{% if on %}yes{% else %}no{% endif %}", &json!("yes"));
+    gives("{{ tags | join(', ') }} {{ name | upper }}", &json!("a, b ADA"));
+    gives("{{ at | tojson }} <b>", &json!("{\"city\":\"Bern\"} <b>"));
+}
+
+#[test]
+fn a_lone_place_keeps_the_type() {
+    gives("{{ n }}", &json!(3));
+    gives("{{ tags }}", &json!(["a", "b"]));
+    gives("{{ at }}", &json!({"city": "Bern"}));
+    gives("{{ no }}", &Value::Null);
+    gives("{{ n }} ", &json!("3 "));
+    gives("{{ n }}{{ n }}", &json!("33"));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    #[track_caller]
+    fn check(template: &str, expected: &str) {
+        let error = Text::parse(template).and_then(|text| text.value(&json!({"n": 1}))).unwrap_err();
+        assert!(error.to_string().contains(expected), "{template}: {error}");
+    }
+    check("{{ n", "line 1");
+    check("a\n{{ missing }}b", "undefined");
+    check("{{ missing }}", "missing");
+    check("{% set x = 1 %}", "`set` is no statement");
+    check("{% include 'x' %}", "`include` is no statement");
+    check("{{ n | replace('a', 'b') }}", "replace");
+    check(&"{% for a in [1] %}".repeat(4), "loops");
+}
+
+#[test]
+fn a_rendering_ends_whatever_it_is_given() {
+    let values = json!({"list": vec![1; 3_000], "text": "x".repeat(100_000)});
+    for endless in [
+        "{% for a in list %}{{ text }}{% endfor %}",
+        "{% for a in list %}{% for b in list %}{% for c in list %}{% endfor %}{% endfor %}{% endfor %}",
+        "{% for a in [text ~ text] %}{% for b in [a ~ a] %}{% for c in [b ~ b] %}{{ c }}{{ c }}{% endfor %}{% endfor %}{% endfor %}",
+    ] {
+        let rendered = Text::parse(endless).unwrap().render(&values);
+        assert!(matches!(rendered, Err(ExpressionError::Exhausted(_))), "{endless}: {rendered:?}");
+    }
+    let multiplied = Text::parse("{{ 'x' * 1000000000 }} ").unwrap().render(&values);
+    assert!(multiplied.is_err(), "{multiplied:?}");
+}
