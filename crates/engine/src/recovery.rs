@@ -290,6 +290,7 @@ impl Engine {
         self.store.forget_requests(now).await?;
         self.store.forget_contexts(now).await?;
         self.store.forget_tokens(now).await?;
+        self.store.forget_sign_ins(now).await?;
         self.store.forget_sql_requests(now.plus_seconds(-SQL_REQUESTS_KEPT_S)).await?;
         Ok(())
     }

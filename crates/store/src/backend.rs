@@ -172,7 +172,7 @@ impl Store {
     /// Writes: all statements of the change or none. Many callers' changes share one transaction, each with its own
     /// outcome. Once a change is queued it is carried out even if its caller goes away.
     pub async fn commit(&self, change: Change) -> Result<Outcome, Error> {
-        let Change { tenant, durability, statements } = change;
+        let Change { tenant, others, durability, statements } = change;
         if statements.is_empty() {
             return Ok(Outcome::default());
         }
@@ -186,7 +186,7 @@ impl Store {
             Configured::Auto => durability,
             Configured::Power => Durability::Disk,
         };
-        self.queue().submit(Work { tenant, durability, statements: ready }).await
+        self.queue().submit(Work { tenant, others, durability, statements: ready }).await
     }
 
     fn queue(&self) -> &queue::Queue {

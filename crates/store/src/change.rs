@@ -45,9 +45,12 @@ pub(crate) struct Statement {
     pub expect: Expect,
 }
 
-/// INVARIANT: every statement of a change is of one tenant, bound as `$1` of each.
+/// INVARIANT: every statement of a change is of one tenant, bound as `$1` of each. A change that took in another by
+/// [`Change::together_with`] has the statements of both, each still bound to its own tenant.
 pub struct Change {
     pub(crate) tenant: TenantId,
+    /// Whose statements were taken in.
+    pub(crate) others: Vec<TenantId>,
     pub(crate) durability: Durability,
     pub(crate) statements: Vec<Statement>,
 }
@@ -61,7 +64,7 @@ pub struct Outcome {
 
 impl Change {
     pub fn new(tenant: TenantId) -> Self {
-        Self { tenant, durability: Durability::Disk, statements: Vec::new() }
+        Self { tenant, others: Vec::new(), durability: Durability::Disk, statements: Vec::new() }
     }
 
     #[must_use]
@@ -85,6 +88,16 @@ impl Change {
         let tenant = (!sql.starts_with(NO_TENANT)).then(|| self.tenant.into());
         let parameters = tenant.into_iter().chain(parameters).collect();
         self.statements.push(Statement { sql, parameters, expect });
+        self
+    }
+
+    /// Both or neither: for a person who leaves one tenant for another.
+    pub fn together_with(&mut self, other: Self) -> &mut Self {
+        let Self { tenant, others, durability, statements } = other;
+        self.others.push(tenant);
+        self.others.extend(others);
+        self.durability = self.durability.max(durability);
+        self.statements.extend(statements);
         self
     }
 

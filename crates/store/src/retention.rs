@@ -1,15 +1,19 @@
-//! What may be forgotten: finished calls past their time, and a person's payloads. The log keeps the trace of both.
+//! What may be forgotten: finished calls past their time, a person's payloads, and ways in that let nobody in any more.
+//! The log keeps the trace of all.
 
 use toolgate_contracts::{Principal, TenantId, Timestamp};
 
 use crate::calls::first_id_of;
-use crate::change::Change;
+use crate::change::{Change, Durability};
 use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Store, Value};
 
 /// Rows deleted in one transaction, so that retention never blocks the writer for long.
 pub const RETENTION_BATCH_ROWS: u32 = 5_000;
+
+/// How long sessions, links and invitations are kept after their end, for whoever asks what happened.
+pub const SIGN_INS_KEPT_DAYS: i64 = 30;
 
 const FINISHED: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 
@@ -30,6 +34,28 @@ impl Change {
             "DELETE FROM calls WHERE tenant_id = $1 AND id IN (SELECT id FROM calls WHERE tenant_id = $1 AND id < $2
                 AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
             [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into()],
+        )
+    }
+
+    /// Deletes at most one batch each of sessions, links and invitations that ended before `moment`.
+    fn forget_sign_ins_before(&mut self, moment: Timestamp) -> &mut Self {
+        let began = || first_id_of(moment).into();
+        self.then(
+            "DELETE FROM browser_sessions WHERE tenant_id = $1 AND id IN (SELECT id FROM browser_sessions
+                WHERE tenant_id = $1 AND id < $3 AND (revoked_at <= $2 OR expires_at <= $2) ORDER BY id LIMIT $4)",
+            [moment.into(), began(), RETENTION_BATCH_ROWS.into()],
+        );
+        // A link lives an hour at most, so a spent one has run out as well.
+        self.then(
+            "DELETE FROM sign_in_links WHERE tenant_id = $1 AND token_hash IN (SELECT token_hash FROM sign_in_links
+                WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3)",
+            [moment.into(), RETENTION_BATCH_ROWS.into()],
+        );
+        self.then(
+            "DELETE FROM invitations WHERE tenant_id = $1 AND id IN (SELECT id FROM invitations
+                WHERE tenant_id = $1 AND id < $3 AND (accepted_at <= $2 OR revoked_at <= $2 OR expires_at <= $2)
+                ORDER BY id LIMIT $4)",
+            [moment.into(), began(), RETENTION_BATCH_ROWS.into()],
         )
     }
 
@@ -77,6 +103,33 @@ impl Change {
 }
 
 impl Store {
+    /// Deletes sessions, links and invitations that ended long ago, batch by batch. Told is how many.
+    pub async fn forget_sign_ins(&self, now: Timestamp) -> Result<u64, Error> {
+        let long_ago = now.plus_seconds(-SIGN_INS_KEPT_DAYS * 86_400);
+        // Whatever ended before a moment began before it, and ids are in the order of beginning: few rows are looked at.
+        let began = first_id_of(long_ago);
+        let sql =
+            "SELECT DISTINCT tenant_id FROM browser_sessions WHERE id < $2 AND (revoked_at <= $1 OR expires_at <= $1)
+             UNION SELECT DISTINCT tenant_id FROM sign_in_links WHERE expires_at <= $1
+             UNION SELECT DISTINCT tenant_id FROM invitations
+                WHERE id < $2 AND (accepted_at <= $1 OR revoked_at <= $1 OR expires_at <= $1)";
+        let everyone = Scope::Everyone("what ended long ago, whoever's");
+        let mut forgotten = 0;
+        for row in &self.query(&everyone, sql, vec![long_ago.into(), began.into()]).await? {
+            let tenant = row.get(0)?;
+            loop {
+                let mut batch = Change::new(tenant).durability(Durability::Process);
+                batch.forget_sign_ins_before(long_ago);
+                let deleted = self.commit(batch).await?.changed;
+                forgotten += deleted.iter().sum::<u64>();
+                if deleted.iter().all(|rows| *rows < u64::from(RETENTION_BATCH_ROWS)) {
+                    break;
+                }
+            }
+        }
+        Ok(forgotten)
+    }
+
     pub async fn count_calls_before(&self, tenant: TenantId, moment: Timestamp) -> Result<i64, Error> {
         let sql = format!("SELECT count(*) FROM calls WHERE tenant_id = $1 AND id < $2 AND {FINISHED}");
         self.count(tenant, &sql, first_id_of(moment).into()).await

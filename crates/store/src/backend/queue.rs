@@ -22,6 +22,7 @@ pub(super) struct Ready {
 
 pub(super) struct Work {
     pub tenant: TenantId,
+    pub others: Vec<TenantId>,
     pub durability: Durability,
     pub statements: Vec<Ready>,
 }

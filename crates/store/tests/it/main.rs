@@ -17,6 +17,7 @@ mod product;
 mod rules;
 mod schema;
 mod scopes;
+mod sign_in;
 mod speed;
 mod usage;
 mod values;

@@ -217,7 +217,8 @@ async fn prepare(client: &ClientWrapper, group: &[Job]) -> Result<Prepared, Lost
 }
 
 fn begin(group: &[Job]) -> String {
-    let tenants: BTreeSet<_> = group.iter().map(|job| job.work.tenant).collect();
+    let tenants: BTreeSet<_> =
+        group.iter().flat_map(|job| job.work.others.iter().copied().chain([job.work.tenant])).collect();
     let durability = group.iter().map(|job| job.work.durability).max().unwrap_or_default();
     begin_writing(&tenants, durability)
 }

@@ -318,7 +318,7 @@ mod tests {
             let text = Texts::default().get("INSERT INTO t (tenant_id) VALUES ($1)", Judge::Tenant).unwrap();
             let tenant = TenantId::from_uuid(Uuid::nil());
             let statements = vec![Ready { text, parameters: vec![tenant.into()], expect: Expect::Anything }];
-            let work = Work { tenant, durability: *durability, statements };
+            let work = Work { tenant, others: Vec::new(), durability: *durability, statements };
             let _ = tokio::time::timeout(Duration::ZERO, queue.submit(work)).await;
         }
         std::mem::take(&mut *taken.lock().unwrap())
