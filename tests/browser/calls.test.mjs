@@ -80,18 +80,37 @@ productTest('calls are listed, narrowed by filters in the address, and say so wh
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('Enter')
   await page.waitForURL(/tool=calculator/)
+  // Without going to it, Enter takes the first, which is marked.
+  await page.getByRole('combobox', { name: 'Tool' }).fill('ech')
+  await page.getByRole('option', { name: /echo/ }).waitFor()
+  await picture(page, 'calls-suggested')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/tool=echo/)
+  assert.equal(await page.getByRole('combobox', { name: 'Tool' }).inputValue(), 'echo')
   await page.getByRole('button', { name: 'Any status Status' }).or(page.getByRole('button', { name: /Status/ })).first().click()
   await picture(page, 'calls-filter')
   await page.getByRole('option', { name: 'completed' }).click()
   await page.waitForURL(/status=completed/)
   await page.getByRole('button', { name: 'Clear' }).click()
-  await page.getByLabel('Jump to').fill('2020-01-02')
-  await page.waitForURL(/until=2020-01-02/)
+  await rows(page).nth(5).waitFor()
+  // A tool that is not there is no error: the list is empty, and near names are one press away.
+  await page.getByRole('combobox', { name: 'Tool' }).fill('calcualtor')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'No tool called calcualtor' }).waitFor()
+  await assertAccessible(page)
+  await picture(page, 'calls-no-tool')
+  await page.getByRole('button', { name: 'calculator', exact: true }).click()
+  await page.waitForURL(/tool=calculator/)
+  await rows(page).first().waitFor()
+  await page.goto(`${server.url}/calls?agent=nobody-here`)
+  await page.getByRole('heading', { name: 'No agent called nobody-here' }).waitFor()
+  await page.getByRole('button', { name: 'Any agent', exact: true }).last().click()
+  await rows(page).nth(5).waitFor()
   // What the server refuses is shown in its words.
   await page.goto(`${server.url}/calls?status=strange`)
   await page.getByRole('alert').waitFor()
   await assertAccessible(page)
-  assert.deepEqual(complaints.filter((text) => !/400 \(Bad Request\)/.test(text)), [])
+  assert.deepEqual(complaints.filter((text) => !/400 \(Bad Request\)|404 \(Not Found\)/.test(text)), [])
 })
 
 productTest('a call opens beside the list with everything about it, and what others wrote stays text', async ({ server, browser }) => {
@@ -338,6 +357,39 @@ productTest('scrolling through thousands keeps fewer than a hundred rows', async
     most = Math.max(most, await rows(page).count())
   }
   assert(most > 10 && most < 100, `${most} rows are elements`)
+  assert.deepEqual(complaints, [])
+})
+
+productTest('jumping to a day scrolls to it, through as many pages as it takes, and narrows nothing', async ({ server, browser }) => {
+  const { page, complaints } = await signedIn(browser, server)
+  const old = 1_500
+  await page.route('**/api/v1/calls?*', async (route) => {
+    const query = new URL(route.request().url()).searchParams
+    assert.equal(query.get('until'), null, 'a jump must not narrow')
+    const from = Number(query.get('cursor') ?? 0)
+    const limit = Number(query.get('limit'))
+    // An hour between two calls.
+    const items = Array.from({ length: Math.min(limit, old - from) }, (_, index) => {
+      const at = new Date(Date.UTC(2026, 10, 15, 12) - (from + index) * 3_600_000).toISOString()
+      return { ...many(from + index), created_at: at, started_at: at, completed_at: at }
+    })
+    await route.fulfill({ json: { items, next_cursor: from + limit < old ? String(from + limit) : null } })
+  })
+  await page.goto(`${server.url}/calls`)
+  await rows(page).first().waitFor()
+  await page.getByLabel('Jump to').fill('2026-10-01')
+  const first = page.locator('[role="row"]:has(time[datetime="2026-10-01T23:00:00.000Z"])')
+  await first.getByRole('link').and(page.locator(':focus')).waitFor()
+  const { top } = await first.evaluate((row) => row.getBoundingClientRect())
+  assert(top >= 0 && top < 120, `the day is at ${top} px`)
+  assert.equal(new URL(page.url()).search, '')
+  await assertAccessible(page)
+  await picture(page, 'calls-jumped')
+  // What is newer is above.
+  await page.keyboard.press('ArrowUp')
+  await page.locator('[role="row"]:has(time[datetime="2026-10-02T00:00:00.000Z"])').getByRole('link').and(page.locator(':focus')).waitFor()
+  await page.getByLabel('Jump to').fill('2019-01-01')
+  await page.getByText(/There is no older call than this/).waitFor()
   assert.deepEqual(complaints, [])
 })
 

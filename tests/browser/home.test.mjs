@@ -52,6 +52,9 @@ productTest('it shows what needs somebody, and answers in place', async ({ serve
   await as('POST', '/api/v1/calls', { tool: 'write_file', input: { path: 'a.txt', text: 'hi' }, wait: 0 })
   for (let count = 0; count < 4; count += 1) await as('POST', '/api/v1/calls', { tool: 'calculator', input: { expression: `${count}+1` } })
   await as('POST', '/api/v1/calls', { tool: 'calculator', input: { expression: '1/0' } })
+  await owner('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'now', on: true, reason: 'not now' })
+  await as('POST', '/api/v1/calls', { tool: 'now', input: {} })
+  await owner('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'now', on: false, reason: 'go on' })
   const run = await owner('POST', '/api/v1/runs', { title: 'Ticket 42' })
   const question = await owner('POST', `/api/v1/runs/${run.id}/inputs`, {
     title: `Which lamp? ${evil}`,
@@ -62,7 +65,19 @@ productTest('it shows what needs somebody, and answers in place', async ({ serve
   await needs.getByText('decide').waitFor()
   await needs.getByText(evil).waitFor()
   await part(page, 'Recent failures').getByRole('link', { name: /calculator/ }).waitFor()
-  await page.getByRole('img', { name: /calls in the last 24 hours, [1-9]/ }).waitFor()
+  await page.getByRole('img', { name: /calls in the last 24 hours, 1 of them failed, 1 refused/ }).waitFor()
+  // What was refused is not among the failures, and each number leads to what it counts.
+  assert.equal(await part(page, 'Recent failures').getByRole('listitem').count(), 1)
+  const activity = part(page, 'Calls, 24 hours')
+  for (const [words, tools] of [['1 failed', ['calculator']], ['1 refused', ['now']], ['1 pending', ['write_file']]]) {
+    await activity.getByRole('link', { name: words }).click()
+    await page.getByRole('heading', { name: 'Calls', level: 1 }).waitFor()
+    await page.getByText('1 call', { exact: true }).waitFor()
+    assert.deepEqual(await page.locator('[role="rowgroup"] [role="cell"]:first-child a > span > code').allInnerTexts(), tools, words)
+    if (words === '1 refused') await page.getByRole('table').getByText('denied', { exact: true }).waitFor()
+    await page.goBack()
+    await activity.waitFor()
+  }
   await part(page, 'Cost').getByRole('link', { name: 'calculator' }).waitFor()
   await part(page, 'Cost').getByRole('link', { name: 'scribe' }).waitFor()
   await owner('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'echo', on: true, reason: `it echoes ${evil}` })

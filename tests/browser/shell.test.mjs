@@ -49,6 +49,38 @@ productTest('the first tab stop leads past the places, and every place has a nam
   }
 })
 
+productTest('on a phone every place is reached from the bottom: the rest is behind More', async ({ server, browser }) => {
+  const { page, complaints } = await signedIn(browser, server, PHONE)
+  const more = page.getByRole('button', { name: 'More' })
+  for (const [place, heading] of [
+    ['Runs', 'Runs'],
+    ['Agents', 'Agents'],
+    ['People', 'People'],
+    ['Account', 'admin'],
+  ]) {
+    await more.click()
+    const sheet = page.getByRole('dialog', { name: 'More' })
+    await sheet.waitFor()
+    if (place === 'Runs') {
+      await assertAccessible(page)
+      await assertFits(page, PHONE)
+      await picture(page, 'more-phone')
+      const { height } = await sheet.getByRole('link', { name: 'Runs' }).boundingBox()
+      assert(height >= 44, `a target of ${height} px`)
+    }
+    await sheet.getByRole('link', { name: place }).click()
+    await sheet.waitFor({ state: 'detached' })
+    await page.getByRole('heading', { name: heading, level: 1 }).waitFor()
+    assert.equal(await more.getAttribute('aria-current'), 'page')
+  }
+  await more.click()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await page.setViewportSize(DESKTOP)
+  assert.equal(await more.isVisible(), false)
+  assert.deepEqual(complaints, [])
+})
+
 productTest('what waits is counted as it comes, also after the line broke', async ({ server, browser }) => {
   const api = asOwner(server)
   await api('POST', '/api/v1/users', { name: 'ada', roles: ['approver'] })

@@ -7,7 +7,6 @@ import {
   History,
   House,
   type LucideIcon,
-  MoonStar,
   Search,
   SquareChartGantt,
   UserRound,
@@ -17,21 +16,24 @@ import {
 import { lazy, Suspense, useEffect, useState } from 'react'
 import { Button as AriaButton } from 'react-aria-components'
 import { follow, useConnection } from '../api/live'
+import { isElsewhere } from '../api/page'
 import { queries } from '../api/queries'
 import { to } from '../paths'
+import { Button } from '../ui/Button'
 import { Body } from '../ui/Page'
 import { Problem } from '../ui/Problem'
 import { SkeletonRows } from '../ui/Skeleton'
+import { More } from './More'
 import { router } from './routes'
 import css from './Shell.module.css'
 import { StepUp } from './StepUp'
 import { type Me, may, SessionProvider } from './session'
-import { chooseTheme, useTheme } from './theme'
+import { ThemeButton } from './ThemeButton'
 
 // Only who searches loads the search.
 const Palette = lazy(async () => ({ default: (await import('./Palette')).Palette }))
 
-interface Place {
+export interface Place {
   label: string
   icon: LucideIcon
   link: LinkProps
@@ -68,10 +70,26 @@ export function Shell() {
   }
   const me = session.data.me
   if (!me) return null
+  if (isElsewhere(me)) return <Elsewhere me={me} />
   return (
     <SessionProvider me={me}>
       <Frame me={me} />
     </SessionProvider>
+  )
+}
+
+// What this page shows and would send is of another tenant or another person than who is signed in now.
+function Elsewhere({ me }: { me: Me }) {
+  return (
+    <Body narrow>
+      <h1>You went on in another tab</h1>
+      <p role="status">
+        There you are signed in as {me.name} in {me.tenant}. This page was opened before that and does nothing more.
+      </p>
+      <Button kind="primary" onPress={() => window.location.reload()}>
+        Reload
+      </Button>
+    </Body>
   )
 }
 
@@ -121,9 +139,10 @@ function Frame({ me }: { me: Me }) {
             )}
           </Link>
         ))}
+        <More places={places.filter(({ phone }) => !phone)} me={me} />
         <div className={css.foot}>
           <Connection />
-          <ThemeButton />
+          <ThemeButton className={css.place} />
           <Link {...to.account()} className={css.place} activeProps={{ 'aria-current': 'page' }} data-testid="who">
             <UserRound aria-hidden="true" />
             <span className={css.who} title={`${me.name} in ${me.tenant}`}>
@@ -153,15 +172,5 @@ function Connection() {
     <p role="status" className={connection === 'broken' ? css.broken : 'visually-hidden'}>
       {connection === 'broken' ? 'Reconnecting…' : ''}
     </p>
-  )
-}
-
-function ThemeButton() {
-  const theme = useTheme()
-  const next = theme === 'system' ? 'dark' : theme === 'dark' ? 'light' : 'system'
-  return (
-    <AriaButton className={css.place ?? ''} onPress={() => chooseTheme(next)}>
-      <MoonStar aria-hidden="true" /> <span>Theme: {theme}</span>
-    </AriaButton>
   )
 }

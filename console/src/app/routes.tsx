@@ -7,6 +7,7 @@ import {
   redirect,
   type SearchSchemaInput,
 } from '@tanstack/react-router'
+import { FILTERS as CALL_FILTERS } from '../pages/calls/chosen'
 import { Failed, Nothing, Pending } from './outcomes'
 import { Shell } from './Shell'
 
@@ -73,19 +74,7 @@ const approval = createRoute({
 const calls = createRoute({
   getParentRoute: () => shell,
   path: '/calls',
-  validateSearch: texts(
-    'tool',
-    'agent',
-    'who',
-    'status',
-    'approval',
-    'source',
-    'error',
-    'since',
-    'until',
-    'run',
-    'call',
-  ),
+  validateSearch: texts(...CALL_FILTERS, 'call'),
   component: lazyRouteComponent(() => import('../pages/calls/CallsPage'), 'CallsPage'),
 })
 const call = createRoute({

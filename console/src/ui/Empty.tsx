@@ -10,7 +10,7 @@ export function Empty({
   children,
 }: {
   icon?: ReactNode
-  title: string
+  title: ReactNode
   /** A line for the terminal that would change it. */
   command?: string
   children?: ReactNode

@@ -124,7 +124,7 @@ export function Select({
       {...(hideLabel ? { 'aria-label': label } : {})}
     >
       {!hideLabel && <Label className={css.label ?? ''}>{label}</Label>}
-      <Button className={css.select ?? ''} data-chosen={value !== '' || undefined}>
+      <Button className={css.select ?? ''} data-chosen={(all !== undefined && value !== '') || undefined}>
         <SelectValue>
           {({ selectedText }) =>
             hideLabel && !bare && value !== '' ? `${label}: ${selectedText}` : selectedText || label

@@ -1,7 +1,7 @@
 // A list of any length: only the rows in sight are elements. Rows are links, so a new tab and the keyboard work as
 // everywhere; the table scrolls with the page.
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
-import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { type ReactNode, type Ref, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
 import css from './Table.module.css'
 
 export interface Column<Row> {
@@ -10,13 +10,23 @@ export interface Column<Row> {
   /** A CSS grid track: `120px`, `minmax(160px, 2fr)`. */
   width: string
   align?: 'right'
-  /** Shown on a phone too. */
+  /** Shown on a phone too; in a table of `cards`, on the first line. */
   phone?: boolean
+  /** Said before the value on a card, where no head says what it is. */
+  word?: string
   cell: (row: Row) => ReactNode
 }
 
+export interface TableHandle {
+  /** Brings a row under the head of the table, and the focus to its link. */
+  reveal: (index: number) => void
+}
+
 const ROW_PX = 40
+const HEAD_PX = 32
 const BEYOND = 8
+/** How often the row that was scrolled to is looked for, a frame each. */
+const FRAMES_MAX = 60
 
 export function Table<Row>({
   label,
@@ -28,6 +38,8 @@ export function Table<Row>({
   more,
   total,
   rowPx = ROW_PX,
+  cards = false,
+  handle,
 }: {
   label: string
   columns: readonly Column<Row>[]
@@ -42,6 +54,9 @@ export function Table<Row>({
   total?: number
   /** How high a row is; for rows of two lines. */
   rowPx?: number
+  /** On a phone a row is as high as it must be to show every column: none is left out. */
+  cards?: boolean
+  handle?: Ref<TableHandle>
 }) {
   const body = useRef<HTMLDivElement>(null)
   const [offset, setOffset] = useState(0)
@@ -56,7 +71,14 @@ export function Table<Row>({
     estimateSize: () => rowPx,
     overscan: BEYOND,
     scrollMargin: offset,
+    scrollPaddingStart: HEAD_PX,
   })
+  useImperativeHandle(handle, () => ({
+    reveal: (index) => {
+      virtual.scrollToIndex(index, { align: 'start' })
+      focusRow(body.current, index)
+    },
+  }))
   const items = virtual.getVirtualItems()
   const lastShown = items.at(-1)?.index ?? -1
   useEffect(() => {
@@ -75,7 +97,7 @@ export function Table<Row>({
       role="table"
       aria-label={label}
       aria-rowcount={(total ?? rows.length) + 1}
-      className={css.table}
+      className={cards ? `${css.table} ${css.cards}` : css.table}
       style={tracks}
     >
       <div role="row" aria-rowindex={1} className={`${css.row} ${css.head}`}>
@@ -94,12 +116,14 @@ export function Table<Row>({
             <div
               key={rowKey(row)}
               role="row"
+              ref={cards ? virtual.measureElement : undefined}
+              data-index={item.index}
               aria-rowindex={item.index + 2}
               className={href ? `${css.row} ${css.link}` : css.row}
               style={{ transform: `translateY(${item.start - offset}px)` }}
             >
               {columns.map((column, index) => (
-                <div key={column.id} role="cell" className={cellClass(column)}>
+                <div key={column.id} role="cell" className={cellClass(column)} data-word={column.word}>
                   {index === 0 && href ? (
                     <a
                       href={href}
@@ -122,6 +146,22 @@ export function Table<Row>({
         })}
       </div>
     </div>
+  )
+}
+
+/** The row may be an element only some frames after the page was scrolled to it. */
+function focusRow(body: HTMLElement | null, index: number, frame = 0): void {
+  const row = body?.querySelector(`[data-index="${index}"]`)
+  if (row) row.querySelector<HTMLElement>('a[href]')?.focus({ preventScroll: true })
+  else if (body && frame < FRAMES_MAX) requestAnimationFrame(() => focusRow(body, index, frame + 1))
+}
+
+/** There is nothing to say here; a card on a phone leaves it out. */
+export function None() {
+  return (
+    <span className={css.none} data-none>
+      —
+    </span>
   )
 }
 

@@ -1,5 +1,6 @@
 // The product's words as badges: the same state looks the same on every page.
 import type { Schemas } from '../api/client'
+import { isDenied } from '../lib/outcome'
 import { Badge, type Shape, type Tone } from './Badge'
 
 type Look = readonly [tone: Tone, shape: Shape, words: string]
@@ -56,6 +57,55 @@ function shown(look: Look | undefined, word: string) {
 export const RiskBadge = ({ risk }: { risk: string }) => shown(RISK[risk as keyof typeof RISK], risk)
 export const ClassBadge = ({ egressClass }: { egressClass: string }) =>
   shown(CLASS[egressClass as keyof typeof CLASS], egressClass)
-export const CallBadge = ({ status }: { status: string }) => shown(CALL[status as keyof typeof CALL], status)
+/** A call that the gate refused did not fail: nothing ran. */
+const DENIED: Look = ['bad', 'diamond', 'denied']
+export const CallBadge = ({ status, error }: { status: string; error?: string | null | undefined }) =>
+  shown(isDenied(status, error) ? DENIED : CALL[status as keyof typeof CALL], status)
+export const CALL_STATUSES = Object.keys(CALL) as Schemas['Status'][]
 export const RunBadge = ({ state }: { state: string }) => shown(RUN[state as keyof typeof RUN], state)
 export const ApprovalBadge = ({ state }: { state: string }) => shown(APPROVAL[state as keyof typeof APPROVAL], state)
+
+const ANSWER: Record<Schemas['ApprovalStatus'], Look> = {
+  not_required: ['idle', 'none', 'not asked'],
+  pending: APPROVAL.open,
+  approved: APPROVAL.approved,
+  rejected: APPROVAL.rejected,
+}
+/** How the question that a call asked stands; one that ended without an answer was decided by nobody. */
+export const AnswerBadge = ({ status, isOver = false }: { status: string; isOver?: boolean }) =>
+  shown(
+    isOver && status === 'pending' ? ['idle', 'diamond', 'nobody decided'] : ANSWER[status as keyof typeof ANSWER],
+    status,
+  )
+export const VoteBadge = ({ vote }: { vote: Schemas['Vote'] }) =>
+  shown(vote === 'approve' ? APPROVAL.approved : APPROVAL.rejected, vote)
+
+/** A tool's state, and whatever else keeps its calls from running. */
+export const TOOL = {
+  active: ['ok', 'dot', 'active'],
+  deprecated: ['warn', 'ring', 'deprecated'],
+  blocked: ['bad', 'diamond', 'blocked'],
+  stopped: ['bad', 'diamond', 'stopped'],
+  off: ['idle', 'diamond', 'switched off'],
+  noRunner: ['warn', 'diamond', 'no runner here'],
+  asks: ['info', 'ring', 'asks a person'],
+} satisfies Record<string, Look>
+export const ToolStateBadge = ({ state }: { state: Schemas['ToolState'] }) => shown(TOOL[state], state)
+export const AsksBadge = () => shown(TOOL.asks, '')
+
+const LABEL: Record<string, Look> = { untrusted: ['warn', 'diamond', 'untrusted'] }
+/** What is known of the data a call carries. */
+export const LabelBadge = ({ label }: { label: string }) => shown(LABEL[label] ?? ['egress', 'diamond', label], label)
+
+/** How a call was made, where that is not the usual. */
+const MANNER = {
+  cached: ['idle', 'none', 'from the cache'],
+  dry_run: ['info', 'ring', 'dry run'],
+  recorded: ['info', 'ring', 'recorded'],
+} satisfies Record<string, Look>
+export const MannerBadge = ({ manner }: { manner: keyof typeof MANNER }) => shown(MANNER[manner], manner)
+
+const options = (looks: Record<string, Look>) => Object.entries(looks).map(([id, [, , label]]) => ({ id, label }))
+/** The same words, to choose from. */
+export const RISK_OPTIONS = options(RISK)
+export const CLASS_OPTIONS = options(CLASS)

@@ -1,12 +1,14 @@
 // Oneself: who one is here, where one is signed in, the password, the look.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { LogOut } from 'lucide-react'
+import { useState } from 'react'
 import { queries } from '../../api/queries'
 import { router } from '../../app/routes'
 import { useMe } from '../../app/session'
 import { chooseTheme, type Theme, useTheme } from '../../app/theme'
 import { to } from '../../paths'
 import { Button } from '../../ui/Button'
+import { ConfirmDialog } from '../../ui/ConfirmDialog'
 import { Select } from '../../ui/Field'
 import { notify } from '../../ui/Notices'
 import { Body, Page } from '../../ui/Page'
@@ -35,7 +37,7 @@ export function AccountPage() {
   const me = useMe()
   const leave = () => void router.navigate({ ...to.signIn(), replace: true })
   const out = useSessionChange(signOut, leave)
-  const everywhere = useSessionChange(signOutEverywhere, leave)
+  const [isLeaving, setLeaving] = useState(false)
   const theme = useTheme()
   return (
     <Page
@@ -43,9 +45,7 @@ export function AccountPage() {
       count={`in ${me.tenant}`}
       actions={
         <>
-          <Button onPress={() => everywhere.mutate(undefined)} isDisabled={everywhere.isPending}>
-            Sign out everywhere
-          </Button>
+          <Button onPress={() => setLeaving(true)}>Sign out everywhere</Button>
           <Button onPress={() => out.mutate(undefined)} isDisabled={out.isPending} icon={<LogOut aria-hidden="true" />}>
             Sign out
           </Button>
@@ -54,16 +54,17 @@ export function AccountPage() {
     >
       <Body narrow>
         {out.isError && <Problem error={out.error} />}
-        {everywhere.isError && <Problem error={everywhere.error} />}
         <Section title="Roles" note={me.roles.length === 0 ? 'None.' : me.roles.join(', ')} />
         <Section title="Look">
-          <Select
-            label="Theme"
-            options={THEMES}
-            value={theme}
-            onChange={(chosen) => chooseTheme(chosen as Theme)}
-            hideLabel
-          />
+          <div className={css.field}>
+            <Select
+              label="Theme"
+              options={THEMES}
+              value={theme}
+              onChange={(chosen) => chooseTheme(chosen as Theme)}
+              hideLabel
+            />
+          </div>
         </Section>
         <Section title="Password">
           <PasswordForm />
@@ -72,13 +73,35 @@ export function AccountPage() {
           <Sessions />
         </Section>
       </Body>
+      {isLeaving && <Everywhere onClose={() => setLeaving(false)} leave={leave} />}
     </Page>
+  )
+}
+
+function Everywhere({ onClose, leave }: { onClose: () => void; leave: () => void }) {
+  const count = useQuery(sessionsQuery()).data?.items.length
+  const everywhere = useSessionChange(signOutEverywhere, () => {
+    notify(count === undefined ? 'You are signed out everywhere.' : `Signed out: ${sessions(count)} ended.`)
+    leave()
+  })
+  return (
+    <ConfirmDialog
+      title="Sign out everywhere?"
+      confirm="Sign out everywhere"
+      keep="Stay signed in"
+      isPending={everywhere.isPending}
+      error={everywhere.error}
+      onConfirm={() => everywhere.mutate(undefined)}
+      onClose={onClose}
+    >
+      <p>{everywhereWords(count)}</p>
+    </ConfirmDialog>
   )
 }
 
 function Sessions() {
   const client = useQueryClient()
-  const sessions = useQuery(sessionsQuery())
+  const listed = useQuery(sessionsQuery())
   const session = useQuery(queries.session()).data?.session
   const end = useMutation({
     mutationFn: endSession,
@@ -87,12 +110,12 @@ function Sessions() {
       void client.invalidateQueries({ queryKey: ['sessions'] })
     },
   })
-  if (sessions.isError) return <Problem error={sessions.error} retry={() => void sessions.refetch()} />
+  if (listed.isError) return <Problem error={listed.error} retry={() => void listed.refetch()} />
   return (
     <>
       {end.isError && <Problem error={end.error} />}
       <ul className={css.sessions}>
-        {sessions.data?.items.map(({ id, how, began_at, seen_at, address, agent, current }) => (
+        {listed.data?.items.map(({ id, how, began_at, seen_at, address, agent, current }) => (
           <li key={id}>
             <div>
               <p>
@@ -118,6 +141,16 @@ function Sessions() {
       </ul>
     </>
   )
+}
+
+const sessions = (count: number) => (count === 1 ? '1 session' : `${count} sessions`)
+
+export function everywhereWords(count: number | undefined): string {
+  const rest = 'Keys of agents and programs go on.'
+  if (count === undefined) return `Every session of yours ends, this one too. ${rest}`
+  if (count === 1) return `You have 1 session: this browser. It ends. ${rest}`
+  const others = count === 2 ? 'one other' : `${count - 1} others`
+  return `You have ${sessions(count)}: this browser and ${others}. All of them end. ${rest}`
 }
 
 /** `Chrome on Linux` from what a browser calls itself: a hint for the reader, nothing that decides. */

@@ -22,7 +22,7 @@ const COLUMNS: readonly Column<Schemas['Card']>[] = [
     width: 'minmax(160px, 1.6fr)',
     cell: ({ reasons }) => reasons.map(({ text }) => text).join(', '),
   },
-  { id: 'ends', label: 'Ends', width: '110px', cell: ({ expires_at }) => <Time at={expires_at} /> },
+  { id: 'ends', label: 'Ends', width: '110px', word: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
 ]
 
 export function AgentApprovals({ agent }: { agent: string }) {
@@ -42,6 +42,7 @@ export function AgentApprovals({ agent }: { agent: string }) {
     <Table
       label="Approvals"
       columns={COLUMNS}
+      cards
       rows={rows}
       rowKey={({ id }) => id}
       rowLink={({ id }) => `/approvals/${id}`}

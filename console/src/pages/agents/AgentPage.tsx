@@ -3,7 +3,9 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { KeyRound, Snowflake } from 'lucide-react'
 import { useState } from 'react'
+import { useNames } from '../../app/names'
 import { may, useMe } from '../../app/session'
+import { revealed } from '../../lib/hidden'
 import { Button } from '../../ui/Button'
 import { CopyId } from '../../ui/CopyId'
 import { Body, Page } from '../../ui/Page'
@@ -11,6 +13,7 @@ import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { Tabs } from '../../ui/Tabs'
 import { AgentApprovals } from './AgentApprovals'
+import { AgentDialog } from './AgentDialog'
 import { AgentBadge } from './AgentsPage'
 import { Assignments } from './Assignments'
 import css from './agents.module.css'
@@ -30,7 +33,6 @@ import {
   useAgentChange,
 } from './queries'
 import { Registry } from './Registry'
-import { SpecDialog } from './SpecDialog'
 
 const route = getRouteApi('/shell/agents/$name')
 const MANAGE = 'Authors and administrators manage agents'
@@ -53,6 +55,7 @@ export function AgentPage() {
 
 function Workspace({ agent }: { agent: Agent }) {
   const me = useMe()
+  const nameOf = useNames()
   const { name, state } = agent
   const { tab = 'registry' } = route.useSearch()
   const navigate = route.useNavigate()
@@ -97,6 +100,7 @@ function Workspace({ agent }: { agent: Agent }) {
         {agent.title && <span>{agent.title}</span>}
         {agent.model !== '' && <code>{agent.model}</code>}
         {agent.profile && <span>profile {agent.profile}</span>}
+        {agent.owner && <span>owner {revealed(nameOf(agent.owner))}</span>}
         <CopyId id={agent.id} what="the agent's id" short />
       </p>
       <Tabs
@@ -127,21 +131,9 @@ function Workspace({ agent }: { agent: Agent }) {
         ]}
       />
       {dialog === 'edit' && (
-        <SpecDialog
-          title={`Edit ${name}`}
-          component="AgentSpec"
-          value={specOf(agent)}
-          save={(spec: Parameters<typeof replaceAgent>[0]) => saved.mutateAsync(spec)}
-          onClose={() => setDialog(undefined)}
-        />
+        <AgentDialog agent={agent} save={(spec) => saved.mutateAsync(spec)} onClose={() => setDialog(undefined)} />
       )}
       {dialog === 'key' && <KeyDialog agent={name} onClose={() => setDialog(undefined)} />}
     </Page>
   )
-}
-
-/** What of an agent can be written: the rest the server says by itself. */
-function specOf(agent: Agent): Parameters<typeof replaceAgent>[0] {
-  const { id: _id, owner: _owner, effective_limits: _limits, state: _state, revision: _revision, ...spec } = agent
-  return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== null)) as typeof spec
 }

@@ -3,7 +3,9 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { Bot, Plus } from 'lucide-react'
 import { useState } from 'react'
+import { type Names, useNames } from '../../app/names'
 import { may, useMe } from '../../app/session'
+import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
@@ -12,34 +14,48 @@ import { SearchField } from '../../ui/Field'
 import { Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
-import { type Column, Table } from '../../ui/Table'
+import { type Column, None, Table } from '../../ui/Table'
+import { AgentDialog } from './AgentDialog'
 import { type Agent, agentsQuery, createAgent, useAgentChange } from './queries'
-import { SpecDialog } from './SpecDialog'
 
 const route = getRouteApi('/shell/agents')
 
-const COLUMNS: readonly Column<Agent>[] = [
+const columnsFor = (nameOf: Names): readonly Column<Agent>[] => [
   { id: 'name', label: 'Agent', width: 'minmax(140px, 1fr)', phone: true, cell: ({ name }) => <code>{name}</code> },
   {
     id: 'title',
     label: 'Title',
     width: 'minmax(140px, 1.4fr)',
-    cell: ({ title, description }) => title ?? description,
+    cell: ({ title, description }) => (title || description ? revealed(title ?? description ?? '') : <None />),
   },
-  { id: 'model', label: 'Model', width: 'minmax(120px, 1fr)', cell: ({ model }) => <code>{model || '—'}</code> },
+  {
+    id: 'model',
+    label: 'Model',
+    width: 'minmax(120px, 1fr)',
+    cell: ({ model }) => (model ? <code>{model}</code> : <None />),
+  },
   {
     id: 'toolset',
-    label: 'Toolset',
-    width: '110px',
+    label: 'Tools',
+    width: '104px',
+    word: 'tools',
     cell: ({ toolset }) => (toolset === 'open' ? 'all open ones' : 'as assigned'),
   },
-  { id: 'profile', label: 'Profile', width: '120px', cell: ({ profile }) => profile ?? '—' },
-  { id: 'state', label: 'State', width: '90px', phone: true, cell: ({ state }) => <AgentBadge state={state} /> },
+  { id: 'profile', label: 'Profile', width: '104px', word: 'profile', cell: ({ profile }) => profile ?? <None /> },
+  {
+    id: 'owner',
+    label: 'Owner',
+    width: '104px',
+    word: 'owner',
+    cell: ({ owner }) => (owner ? revealed(nameOf(owner)) : <None />),
+  },
+  { id: 'state', label: 'State', width: '80px', phone: true, cell: ({ state }) => <AgentBadge state={state} /> },
 ]
 
 export function AgentsPage() {
   const me = useMe()
   const navigate = useNavigate()
+  const nameOf = useNames()
   const { q = '' } = route.useSearch()
   const search = route.useNavigate()
   const agents = useInfiniteQuery(agentsQuery())
@@ -80,7 +96,8 @@ export function AgentsPage() {
       {shown.length > 0 && (
         <Table
           label="Agents"
-          columns={COLUMNS}
+          columns={columnsFor(nameOf)}
+          cards
           rows={shown}
           rowKey={({ id }) => id}
           rowLink={({ name }) => `/agents/${encodeURIComponent(name)}`}
@@ -89,10 +106,11 @@ export function AgentsPage() {
         />
       )}
       {making && (
-        <SpecDialog
-          title="New agent"
-          component="AgentSpec"
-          save={(spec: Parameters<typeof createAgent>[0]) => created.mutateAsync(spec)}
+        <AgentDialog
+          save={async (spec) => {
+            const { name } = await created.mutateAsync(spec)
+            void navigate(to.agent(name))
+          }}
           onClose={() => setMaking(false)}
         />
       )}

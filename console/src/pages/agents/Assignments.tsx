@@ -3,14 +3,16 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Link2 } from 'lucide-react'
 import { useState } from 'react'
+import { useNames } from '../../app/names'
 import { may, useMe } from '../../app/session'
+import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
 import { Empty } from '../../ui/Empty'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
-import { type Column, Table } from '../../ui/Table'
+import { type Column, None, Table } from '../../ui/Table'
 import { Time } from '../../ui/Time'
 import css from './agents.module.css'
 import { type Assignment, assignmentsQuery, unassign, useAgentChange } from './queries'
@@ -19,6 +21,7 @@ import { AssignDialog } from './Registry'
 export function Assignments({ agent }: { agent: string }) {
   const me = useMe()
   const navigate = useNavigate()
+  const nameOf = useNames()
   const assignments = useInfiniteQuery(assignmentsQuery(agent))
   const taken = useAgentChange(unassign, 'The assignment is taken back.')
   const [changing, setChanging] = useState<Assignment>()
@@ -37,6 +40,7 @@ export function Assignments({ agent }: { agent: string }) {
     )
   }
   const refused = may(me, 'tools.assign') ? undefined : 'Administrators assign tools'
+  const by = ({ created_by, created_by_name }: Assignment) => revealed(created_by_name ?? nameOf(created_by))
   const columns: readonly Column<Assignment>[] = [
     { id: 'tool', label: 'Tool', width: 'minmax(140px, 1.4fr)', phone: true, cell: ({ tool }) => <code>{tool}</code> },
     {
@@ -49,10 +53,10 @@ export function Assignments({ agent }: { agent: string }) {
             {profile}
           </Badge>
         ) : (
-          '—'
+          <None />
         ),
     },
-    { id: 'by', label: 'By', width: 'minmax(100px, 1fr)', cell: ({ created_by }) => created_by },
+    { id: 'by', label: 'By', width: 'minmax(100px, 1fr)', word: 'by', cell: by },
     { id: 'when', label: 'When', width: '110px', cell: ({ created_at }) => <Time at={created_at} /> },
     {
       id: 'act',
@@ -82,6 +86,7 @@ export function Assignments({ agent }: { agent: string }) {
       <Table
         label="Assignments"
         columns={columns}
+        cards
         rows={rows}
         rowKey={({ tool_id }) => tool_id}
         rowLink={({ tool }) => `/tools/${encodeURIComponent(tool)}`}

@@ -5,7 +5,7 @@ import { History } from 'lucide-react'
 import type { Schemas } from '../../api/client'
 import { duration } from '../../lib/time'
 import { to } from '../../paths'
-import { CallBadge } from '../../ui/domain'
+import { AnswerBadge, CallBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
@@ -25,12 +25,25 @@ const COLUMNS: readonly Column<Call>[] = [
     phone: true,
     cell: ({ tool_name }) => <code>{tool_name}</code>,
   },
-  { id: 'status', label: 'Status', width: '150px', phone: true, cell: ({ status }) => <CallBadge status={status} /> },
-  { id: 'approval', label: 'Approval', width: '120px', cell: (call) => call.approval_status.replaceAll('_', ' ') },
+  { id: 'status', label: 'Status', width: '150px', phone: true, cell: status },
+  { id: 'approval', label: 'Approval', width: '120px', cell: (call) => <AnswerBadge status={call.approval_status} /> },
   { id: 'step', label: 'Step', width: 'minmax(80px, 1fr)', cell: ({ step_title }) => step_title ?? '' },
   { id: 'took', label: 'Took', width: '80px', align: 'right', cell: took },
   { id: 'cost', label: 'Cost', width: '80px', align: 'right', cell: ({ cost }) => cost ?? '' },
 ]
+
+function status({ status: state, error_code }: Call) {
+  return <CallBadge status={state} error={error_code} />
+}
+
+/** A column in which no call has anything is left out. */
+function columnsOf(calls: readonly Call[]): readonly Column<Call>[] {
+  const has: Record<string, boolean> = {
+    step: calls.some(({ step_title }) => step_title),
+    cost: calls.some(({ cost }) => cost),
+  }
+  return COLUMNS.filter(({ id }) => has[id] ?? true)
+}
 
 function took({ started_at, completed_at }: Call): string {
   return started_at && completed_at ? duration(Date.parse(completed_at) - Date.parse(started_at)) : ''
@@ -60,7 +73,8 @@ export function Invocations({ agent }: { agent: string }) {
       </div>
       <Table
         label="Invocations"
-        columns={COLUMNS}
+        columns={columnsOf(rows)}
+        cards
         rows={rows}
         rowKey={({ id }) => id}
         rowLink={({ id }) => `/calls/${id}`}

@@ -1,33 +1,29 @@
-// A key for an agent: shown once, with the lines that try it.
-import { useMutation } from '@tanstack/react-query'
+// A key for an agent: shown once, with the lines that try it. It is not closed before it is said to be stored.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Button } from '../../ui/Button'
+import { Checkbox } from '../../ui/Checkbox'
 import { CopyId } from '../../ui/CopyId'
 import { Dialog } from '../../ui/Dialog'
 import { TextField } from '../../ui/Field'
 import { Problem } from '../../ui/Problem'
 import css from './agents.module.css'
-import { makeKey } from './queries'
+import { keyName } from './keyName'
+import { keysQuery, makeKey } from './queries'
 
 export function KeyDialog({ agent, onClose }: { agent: string; onClose: () => void }) {
-  const [name, setName] = useState(`${agent}-key`)
-  const made = useMutation({ mutationFn: makeKey })
-  if (made.isSuccess) {
-    return (
-      <Dialog title={`A key for ${agent}`} isOpen onClose={onClose} actions={<Button onPress={onClose}>Done</Button>}>
-        <div className={css.secret}>
-          <p>Keep it now: it is not shown again.</p>
-          <CopyId id={made.data.secret} what="the key" whole />
-          <p className={css.quiet}>Try it:</p>
-          <pre>{`export KEY=…  # the key above
-curl ${window.location.origin}/api/v1/calls \\
-  -H "Authorization: Bearer $KEY" \\
-  -H "Content-Type: application/json" \\
-  -d '{"tool": "echo", "input": {"text": "hello"}}'`}</pre>
-        </div>
-      </Dialog>
-    )
-  }
+  const client = useQueryClient()
+  const keys = useQuery(keysQuery()).data?.items
+  // A key that was revoked is still in the list, under its name.
+  const taken = keys?.map(({ name }) => name) ?? []
+  const [typed, setTyped] = useState<string>()
+  const name = typed ?? keyName(agent, taken)
+  const made = useMutation({
+    mutationFn: makeKey,
+    onSuccess: () => void client.invalidateQueries({ queryKey: ['keys'] }),
+  })
+  if (made.isSuccess) return <Made agent={agent} secret={made.data.secret} onClose={onClose} />
+  const isTaken = taken.includes(name.trim())
   return (
     <Dialog
       title={`A key for ${agent}`}
@@ -38,7 +34,10 @@ curl ${window.location.origin}/api/v1/calls \\
           <Button onPress={onClose}>Cancel</Button>
           <Button
             kind="primary"
-            isDisabled={made.isPending || name.trim() === ''}
+            isPending={made.isPending}
+            disabledReason={
+              name.trim() === '' ? 'Give it a name first' : isTaken ? 'Another key has this name' : undefined
+            }
             onPress={() => made.mutate({ name: name.trim(), agent })}
           >
             Make the key
@@ -50,10 +49,48 @@ curl ${window.location.origin}/api/v1/calls \\
       <TextField
         label="Name"
         value={name}
-        onChange={setName}
+        onChange={setTyped}
         hint="To tell it from others, and to revoke it."
+        error={isTaken ? 'Another key has this name: two could not be told apart.' : undefined}
         autoFocus
       />
+    </Dialog>
+  )
+}
+
+function Made({ agent, secret, onClose }: { agent: string; secret: string; onClose: () => void }) {
+  const [isStored, setStored] = useState(false)
+  const [isLeaving, setLeaving] = useState(false)
+  return (
+    <Dialog
+      title={`A key for ${agent}`}
+      isOpen
+      // Escape, or a click beside it: a key that is gone is gone for good.
+      onClose={() => (isStored ? onClose() : setLeaving(true))}
+      actions={
+        <Button kind="primary" onPress={onClose} disabledReason={isStored ? undefined : 'Say first that you stored it'}>
+          Done
+        </Button>
+      }
+    >
+      <div className={css.secret}>
+        <p>Keep it now: it is not shown again.</p>
+        <CopyId id={secret} what="the key" whole />
+        <Checkbox isSelected={isStored} onChange={setStored}>
+          I have stored it
+        </Checkbox>
+        <p role="alert" className={css.warning}>
+          {isLeaving && !isStored
+            ? 'Still here: once this is closed, nobody can see the key again. Store it first.'
+            : ''}
+        </p>
+        <p className={css.quiet}>Try it:</p>
+        <pre>{`export KEY=…  # the key above
+curl ${window.location.origin}/api/v1/calls \\
+  -H "Authorization: Bearer $KEY" \\
+  -H "Content-Type: application/json" \\
+  -d '{"tool": "echo", "input": {"text": "hello"}}'`}</pre>
+      </div>
     </Dialog>
   )
 }

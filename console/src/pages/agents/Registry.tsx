@@ -5,11 +5,10 @@ import { Wrench } from 'lucide-react'
 import { useState } from 'react'
 import { may, useMe } from '../../app/session'
 import { to } from '../../paths'
-import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
 import { Checkbox } from '../../ui/Checkbox'
 import { Dialog } from '../../ui/Dialog'
-import { ClassBadge, RiskBadge } from '../../ui/domain'
+import { AsksBadge, ClassBadge, RiskBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { SearchField, Select } from '../../ui/Field'
 import { Problem } from '../../ui/Problem'
@@ -43,12 +42,7 @@ export function Registry({ agent }: { agent: string }) {
       id: 'asks',
       label: 'Approval',
       width: '110px',
-      cell: ({ requires_approval }) =>
-        requires_approval ? (
-          <Badge tone="warn" shape="ring">
-            asks a person
-          </Badge>
-        ) : null,
+      cell: ({ requires_approval }) => (requires_approval ? <AsksBadge /> : null),
     },
     {
       id: 'why',
@@ -95,6 +89,7 @@ export function Registry({ agent }: { agent: string }) {
         <Table
           label="Tools of the registry"
           columns={columns}
+          cards
           rows={rows}
           rowKey={({ name }) => name}
           rowLink={({ name }) => `/tools/${encodeURIComponent(name)}`}

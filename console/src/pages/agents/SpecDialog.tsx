@@ -1,8 +1,9 @@
 // Makes or changes an agent or a profile: the form comes from the API's description of it, the verdict from the server.
 import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, useId, useState } from 'react'
+import { type FormEvent, type ReactNode, useId, useMemo, useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { specQuery } from '../../api/spec'
+import type { JsonSchema } from '../../form/json'
 import { SchemaForm } from '../../form/SchemaForm'
 import { initialValue, type Json, prune } from '../../form/schema'
 import { Button } from '../../ui/Button'
@@ -14,6 +15,8 @@ import css from './agents.module.css'
 export function SpecDialog<Spec>({
   title,
   component,
+  shaped = (schema) => schema,
+  about,
   value,
   save,
   onClose,
@@ -21,6 +24,10 @@ export function SpecDialog<Spec>({
   title: string
   /** The name of its schema in the API's description. */
   component: 'AgentSpec' | 'Profile'
+  /** The schema as the form shows it: in another order, with other words. */
+  shaped?: (schema: JsonSchema) => JsonSchema
+  /** What is said above the form. */
+  about?: ReactNode
   /** What is there already; nothing for a new one. */
   value?: Spec
   save: (spec: Spec) => Promise<unknown>
@@ -30,6 +37,8 @@ export function SpecDialog<Spec>({
   const [edited, setEdited] = useState<Json | undefined>(value as Json | undefined)
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
+  // The same findings until the next answer: the form drops each as soon as its field is changed.
+  const findings = useMemo(() => (error === undefined ? [] : asApiError(error).findings), [error])
   const form = useId()
   if (schema.isPending || schema.isError) {
     return (
@@ -42,7 +51,8 @@ export function SpecDialog<Spec>({
       </Dialog>
     )
   }
-  const shown = edited ?? initialValue(schema.data)
+  const described = shaped(schema.data)
+  const shown = edited ?? initialValue(described)
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
@@ -55,7 +65,6 @@ export function SpecDialog<Spec>({
       setBusy(false)
     }
   }
-  const findings = error === undefined ? [] : asApiError(error).findings
   return (
     <Dialog
       title={title}
@@ -71,8 +80,9 @@ export function SpecDialog<Spec>({
       }
     >
       <form id={form} className={css.form} onSubmit={(event) => void submit(event)} noValidate>
-        {error !== undefined && <Problem error={error} />}
-        <SchemaForm schema={schema.data} value={shown} onChange={setEdited} findings={findings} id={component} />
+        {error !== undefined && findings.length === 0 && <Problem error={error} />}
+        {about}
+        <SchemaForm schema={described} value={shown} onChange={setEdited} findings={findings} id={component} />
       </form>
     </Dialog>
   )

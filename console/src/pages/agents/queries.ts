@@ -10,6 +10,7 @@ export type Assignment = Schemas['AssignmentView']
 export type Profile = Schemas['StoredProfile']
 
 const PAGE = 100
+const KEYS_MAX = 500
 const first = {} as { cursor?: string }
 const nextPage = ({ next_cursor }: { next_cursor?: string | null }) =>
   next_cursor ? { cursor: next_cursor } : undefined
@@ -107,6 +108,15 @@ export const saveProfile = (body: Schemas['Profile']) =>
   taken(api.PUT('/api/v1/profiles/{profile}', { params: { path: { profile: body.name } }, body }))
 export const deleteProfile = (profile: string) =>
   taken(api.DELETE('/api/v1/profiles/{profile}', { params: { path: { profile } } }))
+
+/** Keys that the person may see: their own, or all. */
+export const keysQuery = () =>
+  queryOptions({
+    queryKey: ['keys'],
+    queryFn: ({ signal }) => taken(api.GET('/api/v1/keys', { params: { query: { limit: KEYS_MAX } }, signal })),
+    staleTime: 0,
+    gcTime: 0,
+  })
 
 export const makeKey = (body: Schemas['KeyRequest']) => withStepUp(() => taken(api.POST('/api/v1/keys', { body })))
 

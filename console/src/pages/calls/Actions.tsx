@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { may, useMe } from '../../app/session'
 import { Button } from '../../ui/Button'
+import { ConfirmDialog } from '../../ui/ConfirmDialog'
 import { Dialog } from '../../ui/Dialog'
 import { Select, TextField } from '../../ui/Field'
 import { notify } from '../../ui/Notices'
@@ -52,39 +53,25 @@ export function Actions({ call }: { call: Call }) {
 
 function CancelDialog({ call, onClose }: { call: Call; onClose: () => void }) {
   const cancel = useCallChange(cancelCall)
-  const runs = call.status === 'running'
+  const done = () => {
+    notify('The call is asked to stop.')
+    onClose()
+  }
   return (
-    <Dialog
+    <ConfirmDialog
       title="Cancel this call?"
-      isOpen
+      confirm="Cancel the call"
+      isPending={cancel.isPending}
+      error={cancel.error}
+      onConfirm={() => cancel.mutate(call.id, { onSuccess: done })}
       onClose={onClose}
-      actions={
-        <>
-          <Button onPress={onClose}>Keep it</Button>
-          <Button
-            kind="danger"
-            isPending={cancel.isPending}
-            onPress={() =>
-              cancel.mutate(call.id, {
-                onSuccess: () => {
-                  notify('The call is asked to stop.')
-                  onClose()
-                },
-              })
-            }
-          >
-            Cancel the call
-          </Button>
-        </>
-      }
     >
       <p>
-        {runs
+        {call.status === 'running'
           ? 'It is asked to stop. What it changed until then stays changed.'
           : 'It has not begun, so nothing was changed and nothing will be.'}
       </p>
-      {cancel.isError && <Problem error={cancel.error} />}
-    </Dialog>
+    </ConfirmDialog>
   )
 }
 

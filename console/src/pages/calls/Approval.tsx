@@ -3,8 +3,8 @@ import { Link } from '@tanstack/react-router'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
-import { Badge } from '../../ui/Badge'
 import button from '../../ui/Button.module.css'
+import { AnswerBadge } from '../../ui/domain'
 import css from './Call.module.css'
 import type { Call } from './queries'
 
@@ -18,9 +18,7 @@ export function Approval({ call }: { call: Call }) {
     <section className={css.approval} data-waiting={isWaiting || undefined} aria-label="Approval">
       {isWaiting ? (
         <>
-          <Badge tone="warn" shape="ring">
-            waits for a person
-          </Badge>
+          <AnswerBadge status="pending" />
           <span className={css.quiet}>
             {mayDecide ? 'Look at the whole card before you decide.' : 'Somebody with the role approver decides.'}
           </span>
@@ -32,12 +30,7 @@ export function Approval({ call }: { call: Call }) {
         </>
       ) : (
         <>
-          <Badge
-            tone={call.approval_status === 'approved' ? 'ok' : call.approval_status === 'rejected' ? 'bad' : 'idle'}
-            shape={call.approval_status === 'approved' ? 'dot' : 'diamond'}
-          >
-            {call.approval_status === 'pending' ? 'nobody decided' : call.approval_status}
-          </Badge>
+          <AnswerBadge status={call.approval_status} isOver />
           <span className={css.reason}>
             {by && <>by {revealed(by)}</>}
             {call.approval_reason && <q>{revealed(call.approval_reason)}</q>}

@@ -7,7 +7,7 @@ import { ApiError } from '../../api/errors'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { Badge } from '../../ui/Badge'
-import { CallBadge, ClassBadge } from '../../ui/domain'
+import { CallBadge, ClassBadge, LabelBadge, MannerBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { Json } from '../../ui/Json'
 import { Body, Page } from '../../ui/Page'
@@ -148,27 +148,17 @@ function Shown({ call, frame }: { call: Call; frame: 'drawer' | 'page' }) {
 function Badges({ call }: { call: Call }) {
   return (
     <>
-      <CallBadge status={call.status} />
+      <CallBadge status={call.status} error={call.error?.code} />
       <ClassBadge egressClass={call.egress_class} />
-      {call.mode !== 'execute' && (
-        <Badge tone="info" shape="ring">
-          {call.mode === 'dry_run' ? 'dry run' : 'recorded'}
-        </Badge>
-      )}
-      {call.cached && (
-        <Badge tone="idle" shape="none">
-          from the cache
-        </Badge>
-      )}
+      {call.mode !== 'execute' && <MannerBadge manner={call.mode === 'dry_run' ? 'dry_run' : 'recorded'} />}
+      {call.cached && <MannerBadge manner="cached" />}
       {call.truncated && (
         <Badge tone="warn" shape="none">
           output cut
         </Badge>
       )}
       {call.labels?.map((label) => (
-        <Badge key={label} tone={label === 'untrusted' ? 'warn' : 'egress'} shape="diamond">
-          {label}
-        </Badge>
+        <LabelBadge key={label} label={label} />
       ))}
     </>
   )

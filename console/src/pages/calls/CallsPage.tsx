@@ -1,25 +1,27 @@
 // The history: every call the person may see, newest first, however many there are.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { ArrowUp, History, SearchX } from 'lucide-react'
+import { History, SearchX } from 'lucide-react'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { type LiveEvent, useLiveEvents } from '../../api/live'
 import { queryClient } from '../../api/queries'
 import { may, useMe } from '../../app/session'
-import { moveAmongLinks } from '../../ui/arrows'
 import { Button } from '../../ui/Button'
 import { Empty } from '../../ui/Empty'
+import { counted, LiveList, useMore } from '../../ui/LiveList'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { useRowPx } from '../../ui/rowPx'
 import { SkeletonRows } from '../../ui/Skeleton'
-import { Table } from '../../ui/Table'
+import { Table, type TableHandle } from '../../ui/Table'
 import { CallDrawer } from './CallDrawer'
 import css from './CallsPage.module.css'
 import { type Chosen, FILTERS, filtersOf } from './chosen'
-import { COLUMNS } from './columns'
-import { Filters, JumpTo } from './Filters'
+import { columnsOf } from './columns'
+import { Filters } from './Filters'
 import { freshOf, statusOf, withChanges } from './fresh'
+import { JumpTo } from './JumpTo'
+import { NoSuchName, unknownName } from './NoSuchName'
 import { type CallRow, callQueries } from './queries'
 
 export function CallsPage() {
@@ -69,7 +71,7 @@ function CallList({
   choose: (change: Chosen & { call?: string }) => void
   open: string | undefined
 }) {
-  const list = useRef<HTMLDivElement>(null)
+  const table = useRef<TableHandle>(null)
   const rowPx = useRowPx()
   const found = useInfiniteQuery(callQueries.pages(chosen))
   const newest = useQuery({ ...callQueries.newest(chosen), enabled: found.isSuccess && !found.isPlaceholderData })
@@ -77,10 +79,10 @@ function CallList({
   const known = useMemo(() => found.data?.pages.flatMap(({ items }) => items) ?? [], [found.data])
   const fresh = useMemo(() => freshOf(newest.data?.items, known), [newest.data, known])
   const rows = useMemo(() => withChanges(known, fresh.changed, told), [known, fresh.changed, told])
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = found
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage()
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage])
+  const columns = useMemo(() => columnsOf(rows), [rows])
+  const { hasNextPage, fetchNextPage } = found
+  const more = useMore(found)
+  const unknown = unknownName(found.error, chosen)
   const narrowed = Object.keys(chosen).length > 0
   // Nothing is shown yet, so nothing can move: what comes is shown at once.
   const isEmpty = found.isSuccess && !found.isPlaceholderData && known.length === 0
@@ -96,14 +98,24 @@ function CallList({
   return (
     <Page
       title="Calls"
-      count={found.data && !isEmpty ? counted(rows.length, hasNextPage) : undefined}
-      actions={<JumpTo chosen={chosen} choose={choose} />}
+      count={found.data && !isEmpty ? counted(rows.length, hasNextPage, 'call') : undefined}
+      actions={
+        <JumpTo
+          rows={rows}
+          isMore={hasNextPage}
+          more={more}
+          reveal={(index) => table.current?.reveal(index)}
+          until={(until) => choose({ until })}
+        />
+      }
     >
       <Filters chosen={chosen} choose={choose} />
       <div role="status" className="visually-hidden">
-        {found.isSuccess && !found.isPlaceholderData ? `${counted(rows.length, hasNextPage)} shown` : ''}
+        {found.isSuccess && !found.isPlaceholderData ? `${counted(rows.length, hasNextPage, 'call')} shown` : ''}
       </div>
-      {found.isError && known.length === 0 ? (
+      {unknown ? (
+        <NoSuchName unknown={unknown} choose={choose} />
+      ) : found.isError && known.length === 0 ? (
         <Body narrow>
           <Problem error={found.error} retry={() => void found.refetch()} />
         </Body>
@@ -112,23 +124,11 @@ function CallList({
       ) : isEmpty ? (
         <Nothing narrowed={narrowed} choose={choose} />
       ) : (
-        // biome-ignore lint/a11y/noStaticElementInteractions: the links in it have the focus
-        <div
-          ref={list}
-          className={found.isPlaceholderData ? `${css.list} ${css.stale}` : css.list}
-          onKeyDown={(event) => moveAmongLinks(event, list.current)}
-        >
-          <div className={css.fresh} role="status">
-            {fresh.count > 0 && (
-              <Button kind="primary" size="small" icon={<ArrowUp aria-hidden="true" />} onPress={showNew}>
-                {fresh.count}
-                {fresh.isMore ? '+' : ''} new
-              </Button>
-            )}
-          </div>
+        <LiveList fresh={fresh} showNew={showNew} isStale={found.isPlaceholderData}>
           <Table
             label="Calls"
-            columns={COLUMNS}
+            columns={columns}
+            handle={table}
             rows={rows}
             rowKey={(row) => row.id}
             rowLink={linkOf}
@@ -141,17 +141,11 @@ function CallList({
               <Problem error={found.error} retry={() => void fetchNextPage()} />
             </Body>
           )}
-        </div>
+        </LiveList>
       )}
       <CallDrawer id={open} rows={rows} onOpen={(id) => choose({ call: id })} />
     </Page>
   )
-}
-
-function counted(rows: number, isMore: boolean): string {
-  const shown = rows.toLocaleString('en')
-  if (isMore) return `${shown} and more`
-  return rows === 1 ? '1 call' : `${shown} calls`
 }
 
 function Nothing({ narrowed, choose }: { narrowed: boolean; choose: (change: Chosen) => void }) {

@@ -1,4 +1,5 @@
 // What was told about a call while it went on.
+import { useNames } from '../../app/names'
 import { revealed } from '../../lib/hidden'
 import { duration, exact } from '../../lib/time'
 import css from './Call.module.css'
@@ -6,6 +7,7 @@ import { eventWords } from './eventWords'
 import type { CallEvent } from './queries'
 
 export function Events({ events, from, principal }: { events: readonly CallEvent[]; from: string; principal: string }) {
+  const nameOf = useNames()
   if (events.length === 0) return <p className={css.quiet}>None is kept.</p>
   const start = Date.parse(from)
   return (
@@ -16,7 +18,7 @@ export function Events({ events, from, principal }: { events: readonly CallEvent
             +{duration(Math.max(0, Date.parse(event.at) - start))}
           </time>
           <code>{event.type}</code>
-          <span className={css.quiet}>{revealed(eventWords(event, principal))}</span>
+          <span className={css.quiet}>{revealed(eventWords(event, principal, nameOf))}</span>
         </li>
       ))}
     </ol>

@@ -1,14 +1,16 @@
 // The plain facts of a call: who, when, in which run, at what cost.
 import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { useNames } from '../../app/names'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { CopyId } from '../../ui/CopyId'
+import { Fact } from '../../ui/Facts'
 import { Time } from '../../ui/Time'
 import css from './Call.module.css'
 import type { Call } from './queries'
 
 export function Facts({ call }: { call: Call }) {
+  const nameOf = useNames()
   const isLone = call.run_id === call.id
   return (
     <dl className={css.facts}>
@@ -19,7 +21,7 @@ export function Facts({ call }: { call: Call }) {
         <CopyId id={call.call_id} what="call id" />
       </Fact>
       <Fact name="By">
-        <span title={call.principal}>{revealed(call.principal_name ?? call.principal)}</span>
+        <span title={call.principal}>{revealed(call.principal_name ?? nameOf(call.principal))}</span>
         {call.agent_name && (
           <>
             {' as agent '}
@@ -61,20 +63,11 @@ export function Facts({ call }: { call: Call }) {
           <code>{revealed(JSON.stringify(call.usage))}</code>
         </Fact>
       )}
-      {call.cancel_requested_by && <Fact name="Stop asked by">{revealed(call.cancel_requested_by)}</Fact>}
+      {call.cancel_requested_by && <Fact name="Stop asked by">{revealed(nameOf(call.cancel_requested_by))}</Fact>}
       <Fact name="Definition">
         <CopyId id={call.definition_digest} short what="digest of the definition" />
       </Fact>
     </dl>
-  )
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }
 

@@ -1,7 +1,9 @@
 // The receipt: where a call is in the log, and whether that is true, found out here and not by the server.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Download, FlaskConical, ShieldCheck } from 'lucide-react'
+import { useEffect, useRef } from 'react'
 import { queries } from '../../api/queries'
+import { showGently } from '../../lib/gently'
 import { type Evidence, type Verification, verify } from '../../lib/proof'
 import { type Tampering, tampered } from '../../lib/proof-tamper'
 import { Button } from '../../ui/Button'
@@ -31,6 +33,11 @@ export function Receipt({ call }: { call: Call }) {
   })
   const { receipt } = call
   const found = checking.data
+  const checks = useRef<HTMLDivElement>(null)
+  // It may stand below the fold.
+  useEffect(() => {
+    if (found) showGently(checks.current)
+  }, [found])
   return (
     <Section title="Receipt">
       {receipt ? (
@@ -83,7 +90,9 @@ export function Receipt({ call }: { call: Call }) {
         </p>
       )}
       {checking.isError && <Problem error={checking.error} retry={() => checking.mutate(false)} />}
-      <div role="status">{found && <Checks {...found} />}</div>
+      <div ref={checks} className={css.found} role="status">
+        {found && <Checks {...found} />}
+      </div>
     </Section>
   )
 }

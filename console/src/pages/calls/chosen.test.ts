@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asked, dayAfter, filtersOf } from './chosen'
+import { asked, dayAfter, filtersOf, isMeant, STATUSES } from './chosen'
 
 describe('what the API is asked', () => {
   it('means a last day with all of its hours', () => {
@@ -15,4 +15,19 @@ describe('what the API is asked', () => {
 
 it('of the address only the filters choose', () => {
   expect(filtersOf({ tool: 'echo', status: '', call: 'x' })).toEqual({ tool: 'echo' })
+})
+
+describe('refused and failed', () => {
+  it('asks for what was refused by its reason, since the API knows no such status', () => {
+    expect(STATUSES).toContain('refused')
+    expect(asked({ status: 'refused', tool: 'echo' })).toEqual({ tool: 'echo', error: 'POLICY_DENIED' })
+  })
+
+  it('means by failed only what was let through', () => {
+    const denied = { status: 'failed', error_code: 'POLICY_DENIED' } as const
+    expect(isMeant({ status: 'failed' }, denied)).toBe(false)
+    expect(isMeant({ status: 'failed' }, { status: 'failed', error_code: 'TIMEOUT' })).toBe(true)
+    expect(isMeant({ status: 'failed', error: 'POLICY_DENIED' }, denied)).toBe(true)
+    expect(isMeant({}, denied)).toBe(true)
+  })
 })

@@ -1,5 +1,7 @@
 // The filters of the list: the address's words, and the API's.
 import type { Schemas } from '../../api/client'
+import { isDenied } from '../../lib/outcome'
+import { CALL_STATUSES } from '../../ui/domain'
 
 /** The part of the address that chooses calls. */
 export interface Chosen {
@@ -29,16 +31,12 @@ export const FILTERS = [
   'run',
 ] as const satisfies readonly (keyof Chosen)[]
 
-export const STATUSES = [
-  'pending',
-  'approved',
-  'running',
-  'completed',
-  'failed',
-  'rejected',
-  'cancelled',
-  'outcome_unknown',
-] as const satisfies readonly Schemas['Status'][]
+/** Not a status of the API: what the gate did not let through, by a rule or by a person. */
+export const REFUSED = 'refused'
+
+export const STATUSES: readonly string[] = CALL_STATUSES.flatMap((status) =>
+  status === 'rejected' ? [REFUSED, status] : [status],
+)
 
 export const APPROVALS = [
   'pending',
@@ -70,6 +68,7 @@ export const ERRORS = [
   'UNKNOWN',
 ] as const satisfies readonly Schemas['ErrorCode'][]
 
+const DENIED: Schemas['ErrorCode'] = 'POLICY_DENIED'
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 const DAY_MS = 86_400_000
 
@@ -88,17 +87,26 @@ interface Asked {
 
 /** What the API is asked. A day as the end is meant with all of its hours. */
 export function asked({ who, status, approval, source, error, until, ...same }: Chosen): Asked {
+  const isRefused = status === REFUSED
   const words = {
     ...same,
     principal: who,
-    status,
+    status: isRefused ? undefined : status,
     approval,
     source,
-    error,
+    error: isRefused ? DENIED : error,
     until: until && DAY.test(until) ? dayAfter(until) : until,
   }
   // A word that is none of the known ones is left to the server to refuse: it has the words for it.
   return Object.fromEntries(Object.entries(words).filter(([, value]) => value)) as Asked
+}
+
+/** To the API a call that was refused has failed. Who asks for failed ones means those that were let through. */
+export function isMeant(
+  { status, error }: Chosen,
+  call: Pick<Schemas['CallSummary'], 'status' | 'error_code'>,
+): boolean {
+  return status !== 'failed' || error === DENIED || !isDenied(call.status, call.error_code)
 }
 
 export function dayAfter(day: string): string {

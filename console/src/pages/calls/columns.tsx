@@ -2,16 +2,15 @@
 import type { ReactNode } from 'react'
 import { revealed } from '../../lib/hidden'
 import { duration } from '../../lib/time'
-import { Badge } from '../../ui/Badge'
-import { CallBadge } from '../../ui/domain'
+import { AnswerBadge, CallBadge } from '../../ui/domain'
 import type { Column } from '../../ui/Table'
 import { Time } from '../../ui/Time'
 import css from './CallsPage.module.css'
 import type { CallRow } from './queries'
 
-export const COLUMNS: readonly Column<CallRow>[] = [
+const COLUMNS: readonly Column<CallRow>[] = [
   { id: 'tool', label: 'Tool', width: 'minmax(240px, 1fr)', phone: true, cell: (call) => <ToolName call={call} /> },
-  { id: 'status', label: 'Status', width: '136px', phone: true, cell: ({ status }) => <CallBadge status={status} /> },
+  { id: 'status', label: 'Status', width: '136px', phone: true, cell: status },
   { id: 'who', label: 'By', width: '144px', cell: who },
   { id: 'approval', label: 'Approval', width: '96px', cell: ({ approval_status }) => asked(approval_status) },
   { id: 'source', label: 'From', width: '64px', cell: ({ source }) => <span className={css.quiet}>{source}</span> },
@@ -26,6 +25,15 @@ export const COLUMNS: readonly Column<CallRow>[] = [
     cell: ({ created_at }) => <Time at={created_at} />,
   },
 ]
+
+/** A column in which no call has anything is left out. */
+export function columnsOf(calls: readonly CallRow[]): readonly Column<CallRow>[] {
+  return calls.some(({ cost }) => cost) ? COLUMNS : COLUMNS.filter(({ id }) => id !== 'cost')
+}
+
+function status({ status: state, error_code }: CallRow): ReactNode {
+  return <CallBadge status={state} error={error_code} />
+}
 
 function ToolName({ call }: { call: CallRow }) {
   return (
@@ -58,21 +66,7 @@ function who({ agent_name, agent_id, principal_name, principal }: CallRow): Reac
 }
 
 function asked(status: string): ReactNode {
-  if (status === 'not_required') return <span className={css.quiet}>not asked</span>
-  if (status === 'pending') {
-    return (
-      <Badge tone="warn" shape="ring">
-        waits
-      </Badge>
-    )
-  }
-  return status === 'approved' ? (
-    <Badge tone="ok">approved</Badge>
-  ) : (
-    <Badge tone="bad" shape="diamond">
-      {status}
-    </Badge>
-  )
+  return status === 'not_required' ? <span className={css.quiet}>not asked</span> : <AnswerBadge status={status} />
 }
 
 export function took({ started_at, completed_at }: Pick<CallRow, 'started_at' | 'completed_at'>): string {

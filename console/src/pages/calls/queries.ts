@@ -10,7 +10,7 @@ import {
   useQueryClient,
 } from '@tanstack/react-query'
 import { api, type Schemas, taken } from '../../api/client'
-import { asked, type Chosen } from './chosen'
+import { asked, type Chosen, isMeant } from './chosen'
 
 export type CallRow = Schemas['CallSummary']
 export type Call = Schemas['CallDetails']
@@ -24,7 +24,7 @@ export const callQueries = {
   pages: (chosen: Chosen) =>
     infiniteQueryOptions({
       queryKey: ['call-pages', chosen],
-      queryFn: ({ pageParam, signal }) => list(chosen, PAGE_ROWS, pageParam, signal),
+      queryFn: ({ pageParam, signal }) => listCalls(chosen, PAGE_ROWS, pageParam, signal),
       initialPageParam: '',
       getNextPageParam: (page) => page.next_cursor ?? undefined,
       staleTime: Number.POSITIVE_INFINITY,
@@ -35,7 +35,7 @@ export const callQueries = {
   newest: (chosen: Chosen) =>
     queryOptions({
       queryKey: ['calls', 'newest', chosen],
-      queryFn: ({ signal }) => list(chosen, NEWEST_ROWS, '', signal),
+      queryFn: ({ signal }) => listCalls(chosen, NEWEST_ROWS, '', signal),
       refetchInterval: 30_000,
       placeholderData: () => undefined,
     }),
@@ -82,9 +82,18 @@ export const callQueries = {
     }),
 }
 
-function list(chosen: Chosen, limit: number, cursor: string, signal: AbortSignal) {
+export async function listCalls(
+  chosen: Chosen,
+  limit: number,
+  cursor: string,
+  signal: AbortSignal,
+): Promise<Schemas['Page_CallSummary']> {
   const query = { ...asked(chosen), limit, ...(cursor === '' ? {} : { cursor }) }
-  return taken(api.GET('/api/v1/calls', { params: { query }, signal }))
+  const page = await taken(api.GET('/api/v1/calls', { params: { query }, signal }))
+  const items = page.items.filter((call) => isMeant(chosen, call))
+  // A page of which nothing is left would look like the end of the list.
+  if (items.length === 0 && page.next_cursor) return listCalls(chosen, limit, page.next_cursor, signal)
+  return { ...page, items }
 }
 
 /** A run's events are read in its order; of a long run the first few thousand, which is where a call's own mostly are. */

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { to } from '../../paths'
 import { Problem } from '../../ui/Problem'
 import css from './Activity.module.css'
-import { activityWords, type Hour, total } from './activity'
+import { activityWords, type Hour, OUTCOMES, type Part, total } from './activity'
 import { Block } from './Block'
 import { home } from './queries'
 
@@ -16,7 +16,10 @@ export function Activity() {
   const activity = useQuery(home.activity())
   const hours = activity.data?.hours
   return (
-    <Block title="Calls, 24 hours" note={<Link {...to.calls()}>All calls</Link>}>
+    <Block
+      title="Calls, 24 hours"
+      note={<Link {...to.calls(activity.data ? { since: activity.data.from } : {})}>All of them</Link>}
+    >
       {activity.isError && !hours ? (
         <Problem error={activity.error} retry={() => void activity.refetch()} />
       ) : (
@@ -28,18 +31,27 @@ export function Activity() {
             {activityWords(hours)}
             {!activity.data?.isAll && ' Only the newest 1,000 are counted.'}
           </p>
-          <ul className={css.legend} aria-hidden="true">
-            <li className={css.completed}>completed</li>
-            <li className={css.failed}>failed or refused</li>
-            <li className={css.open}>open</li>
-          </ul>
+          <Legend parts={activity.data?.parts ?? []} from={activity.data?.from ?? ''} />
         </>
       )}
     </Block>
   )
 }
 
-const KINDS = ['completed', 'failed', 'open'] as const
+/** What the colours mean, with how many: each number leads to those calls. */
+function Legend({ parts, from }: { parts: readonly Part[]; from: string }) {
+  return (
+    <ul className={css.legend}>
+      {parts.map(({ outcome, words, count, status }) => (
+        <li key={status} className={css[outcome]}>
+          <Link {...to.calls({ status, since: from })}>
+            <b>{count.toLocaleString('en')}</b> {words}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  )
+}
 
 function Bars({ hours }: { hours: readonly Hour[] }) {
   const most = Math.max(1, ...hours.map(total))
@@ -51,7 +63,7 @@ function Bars({ hours }: { hours: readonly Hour[] }) {
         let top = HEIGHT
         return (
           <g key={hour.at}>
-            {KINDS.map((kind) => {
+            {OUTCOMES.map((kind) => {
               const height = (hour[kind] / most) * (HEIGHT - 4)
               top -= height
               return height === 0 ? null : (

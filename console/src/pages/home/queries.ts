@@ -1,7 +1,8 @@
 // What the first page asks. Every key begins with `home`: each event makes all of it stale.
 import { queryOptions } from '@tanstack/react-query'
 import { api, type Schemas, taken } from '../../api/client'
-import { byHour, type Hour, since } from './activity'
+import { listCalls } from '../calls/queries'
+import { byHour, type Hour, type Part, partsOf, since } from './activity'
 import { sum } from './amount'
 
 const AGAIN_MS = 30_000
@@ -34,11 +35,19 @@ export const home = {
       queryFn: ({ signal }) => calls('outcome_unknown', signal),
       refetchInterval: AGAIN_MS,
     }),
-  failures: () => queryOptions({ queryKey: ['home', 'failures'], queryFn: ({ signal }) => calls('failed', signal) }),
+  /** What failed of what was let through: a call that was denied is none. */
+  failures: () =>
+    queryOptions({
+      queryKey: ['home', 'failures'],
+      queryFn: async ({ signal }) => {
+        const { items } = await listCalls({ status: 'failed' }, PAGE_ITEMS, '', signal)
+        return { items: items.slice(0, LISTED) }
+      },
+    }),
   activity: () =>
     queryOptions({
       queryKey: ['home', 'activity'],
-      queryFn: async ({ signal }): Promise<{ hours: Hour[]; isAll: boolean }> => {
+      queryFn: async ({ signal }): Promise<{ hours: Hour[]; parts: Part[]; from: string; isAll: boolean }> => {
         const now = Date.now()
         const from = new Date(since(now)).toISOString()
         const found: Schemas['CallSummary'][] = []
@@ -50,7 +59,7 @@ export const home = {
           cursor = next_cursor
           if (!cursor) break
         }
-        return { hours: byHour(found, now), isAll: !cursor }
+        return { hours: byHour(found, now), parts: partsOf(found), from, isAll: !cursor }
       },
     }),
   usage: () =>

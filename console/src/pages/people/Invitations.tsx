@@ -7,7 +7,7 @@ import { Dialog } from '../../ui/Dialog'
 import { Empty } from '../../ui/Empty'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
-import { type Column, Table } from '../../ui/Table'
+import { type Column, None, Table } from '../../ui/Table'
 import { Time } from '../../ui/Time'
 import css from './people.module.css'
 import { invitationsQuery, inviteAgain, revokeInvitation, usePeopleChange } from './queries'
@@ -35,8 +35,14 @@ export function Invitations() {
   }
   const columns: readonly Column<(typeof rows)[number]>[] = [
     { id: 'name', label: 'Name', width: 'minmax(140px, 1.4fr)', phone: true, cell: ({ name }) => name },
-    { id: 'email', label: 'E-mail', width: 'minmax(120px, 1.2fr)', cell: ({ email }) => email ?? '—' },
-    { id: 'roles', label: 'Roles', width: 'minmax(100px, 1fr)', cell: ({ roles }) => roles.join(', ') },
+    { id: 'email', label: 'E-mail', width: 'minmax(120px, 1.2fr)', cell: ({ email }) => email ?? <None /> },
+    {
+      id: 'roles',
+      label: 'Roles',
+      width: 'minmax(100px, 1fr)',
+      word: 'roles',
+      cell: ({ roles }) => roles.join(', ') || 'none',
+    },
     {
       id: 'state',
       label: 'State',
@@ -44,7 +50,7 @@ export function Invitations() {
       phone: true,
       cell: ({ state }) => <Badge tone={TONES[state] ?? 'idle'}>{state}</Badge>,
     },
-    { id: 'ends', label: 'Ends', width: '100px', cell: ({ expires_at }) => <Time at={expires_at} /> },
+    { id: 'ends', label: 'Ends', width: '100px', word: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
     {
       id: 'act',
       label: '',
@@ -52,7 +58,7 @@ export function Invitations() {
       align: 'right',
       cell: ({ id, state }) =>
         state === 'open' || state === 'expired' ? (
-          <span className={css.row}>
+          <span className={css.acts}>
             <Button size="small" onPress={() => again.mutate(id)}>
               New link
             </Button>
@@ -72,6 +78,7 @@ export function Invitations() {
       <Table
         label="Invitations"
         columns={columns}
+        cards
         rows={rows}
         rowKey={({ id }) => id}
         more={invitations.hasNextPage && !invitations.isFetching ? () => void invitations.fetchNextPage() : undefined}

@@ -1,6 +1,7 @@
 // One user: roles, ways in, sessions, and stopping them altogether.
 import { useState } from 'react'
 import { Button } from '../../ui/Button'
+import { ConfirmDialog } from '../../ui/ConfirmDialog'
 import { CopyId } from '../../ui/CopyId'
 import { Dialog } from '../../ui/Dialog'
 import { Problem } from '../../ui/Problem'
@@ -12,11 +13,12 @@ import { SecretLink } from './SecretLink'
 export function UserDialog({ user, onClose }: { user: User; onClose: () => void }) {
   const { id, name, disabled } = user
   const [roles, setRoles] = useState(user.roles)
+  const [isEnding, setEnding] = useState(false)
   const link = usePeopleChange(makeSignInLink, () => undefined)
   const reset = usePeopleChange(resetPassword, ({ mailed_to }) => (mailed_to ? `Sent to ${mailed_to}.` : undefined))
   const ended = usePeopleChange(endSessionsOf, () => `${name} is signed out everywhere.`)
   const edited = usePeopleChange(editUser, () => `${name} is changed.`)
-  const failed = [link, reset, ended, edited].find(({ isError }) => isError)
+  const failed = [link, reset, edited].find(({ isError }) => isError)
   const changed = roles.length !== user.roles.length || roles.some((role) => !user.roles.includes(role))
   const service = user.kind === 'service' ? 'A service has keys, no sign-in' : undefined
   return (
@@ -47,13 +49,26 @@ export function UserDialog({ user, onClose }: { user: User; onClose: () => void 
         <Button onPress={() => reset.mutate(id)} disabledReason={service}>
           Reset the password
         </Button>
-        <Button onPress={() => ended.mutate(id)} disabledReason={service}>
+        <Button onPress={() => setEnding(true)} disabledReason={service}>
           Sign out everywhere
         </Button>
         <Button kind="danger" onPress={() => edited.mutate({ id, disabled: !disabled })}>
           {disabled ? 'Enable' : 'Disable'}
         </Button>
       </div>
+      {isEnding && (
+        <ConfirmDialog
+          title={`Sign ${name} out everywhere?`}
+          confirm="Sign out everywhere"
+          keep="Leave it"
+          isPending={ended.isPending}
+          error={ended.error}
+          onConfirm={() => ended.mutate(id, { onSuccess: () => setEnding(false) })}
+          onClose={() => setEnding(false)}
+        >
+          <p>Every browser that {name} is signed in with is signed out at once. Keys of agents go on.</p>
+        </ConfirmDialog>
+      )}
     </Dialog>
   )
 }

@@ -5,7 +5,7 @@ import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
-import { type Column, Table } from '../../ui/Table'
+import { type Column, None, Table } from '../../ui/Table'
 import { Time } from '../../ui/Time'
 import { type User, usersQuery } from './queries'
 import { UserDialog } from './UserDialog'
@@ -18,11 +18,17 @@ export function Users() {
   const rows = users.data.pages.flatMap(({ items }) => items)
   const columns: readonly Column<User>[] = [
     { id: 'name', label: 'Name', width: 'minmax(140px, 1.4fr)', phone: true, cell: ({ name }) => name },
-    { id: 'email', label: 'E-mail', width: 'minmax(140px, 1.4fr)', cell: ({ email }) => email ?? '—' },
-    { id: 'roles', label: 'Roles', width: 'minmax(120px, 1.2fr)', cell: ({ roles }) => roles.join(', ') || 'none' },
+    { id: 'email', label: 'E-mail', width: 'minmax(140px, 1.4fr)', cell: ({ email }) => email ?? <None /> },
+    {
+      id: 'roles',
+      label: 'Roles',
+      width: 'minmax(120px, 1.2fr)',
+      word: 'roles',
+      cell: ({ roles }) => roles.join(', ') || 'none',
+    },
     {
       id: 'state',
-      label: 'State',
+      label: 'Kind',
       width: '100px',
       cell: ({ disabled, kind }) =>
         disabled ? (
@@ -35,7 +41,7 @@ export function Users() {
           </Badge>
         ),
     },
-    { id: 'since', label: 'Since', width: '110px', cell: ({ created_at }) => <Time at={created_at} /> },
+    { id: 'since', label: 'Since', width: '110px', word: 'since', cell: ({ created_at }) => <Time at={created_at} /> },
     {
       id: 'manage',
       label: '',
@@ -55,6 +61,7 @@ export function Users() {
       <Table
         label="Users"
         columns={columns}
+        cards
         rows={rows}
         rowKey={({ id }) => id}
         more={users.hasNextPage && !users.isFetching ? () => void users.fetchNextPage() : undefined}

@@ -4,13 +4,15 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { Ban, List } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { ApiError } from '../../api/errors'
+import { useNames } from '../../app/names'
 import { type Me, may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
+import { type Outcome, outcomeOf } from '../../lib/outcome'
 import { duration } from '../../lib/time'
 import { to } from '../../paths'
 import { Button } from '../../ui/Button'
+import { ConfirmDialog } from '../../ui/ConfirmDialog'
 import { CopyId } from '../../ui/CopyId'
-import { Dialog } from '../../ui/Dialog'
 import { RunBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { TextField } from '../../ui/Field'
@@ -166,7 +168,10 @@ function Live({ following, isEnded }: { following: Following; isEnded: boolean }
 }
 
 function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: number }) {
-  const failed = view.calls.filter(({ status }) => status === 'failed' || status === 'rejected').length
+  const nameOf = useNames()
+  const outcomes = view.calls.map(outcomeOf)
+  const count = (outcome: Outcome) => outcomes.filter((one) => one === outcome).length
+  const [failed, refused] = [count('failed'), count('refused')]
   const cost = sumOf(view.calls.map(({ cost }) => cost))
   const { max_tool_calls, max_budget } = view.limits
   return (
@@ -177,6 +182,7 @@ function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: 
           {view.calls_counted}
           {typeof max_tool_calls === 'number' && <span className={css.quiet}> of {max_tool_calls}</span>}
           {failed > 0 && <span className={css.bad}> {failed} failed</span>}
+          {refused > 0 && <span className={css.bad}> {refused} refused</span>}
         </dd>
       </div>
       <div>
@@ -197,7 +203,7 @@ function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: 
       <div>
         <dt>By</dt>
         <dd>
-          {revealed(view.principal_name ?? view.principal)}
+          {revealed(view.principal_name ?? nameOf(view.principal))}
           {view.agent_name && (
             <>
               {' as '}
@@ -239,40 +245,24 @@ function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: 
 function EndDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const [reason, setReason] = useState('')
   const end = useRunChange(endRun)
+  const done = () => {
+    notify('The run is cancelled.')
+    onClose()
+  }
   return (
-    <Dialog
+    <ConfirmDialog
       title="Cancel this run?"
-      isOpen
+      confirm="Cancel the run"
+      isPending={end.isPending}
+      error={end.error}
+      onConfirm={() => end.mutate({ id, reason: reason.trim() }, { onSuccess: done })}
       onClose={onClose}
-      actions={
-        <>
-          <Button onPress={onClose}>Keep it</Button>
-          <Button
-            kind="danger"
-            isPending={end.isPending}
-            onPress={() =>
-              end.mutate(
-                { id, reason: reason.trim() },
-                {
-                  onSuccess: () => {
-                    notify('The run is cancelled.')
-                    onClose()
-                  },
-                },
-              )
-            }
-          >
-            Cancel the run
-          </Button>
-        </>
-      }
     >
       <p>
         Calls that run are asked to stop, those that wait are taken back, and no more are taken from it or from the runs
         under it. What was changed stays changed.
       </p>
       <TextField label="Why" value={reason} onChange={setReason} hint="It stays with the run." />
-      {end.isError && <Problem error={end.error} />}
-    </Dialog>
+    </ConfirmDialog>
   )
 }

@@ -1,21 +1,21 @@
 // Runs: what agents and people did in one go, newest first.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { ArrowUp, SearchX, SquareChartGantt, X } from 'lucide-react'
-import { useCallback, useMemo, useRef } from 'react'
+import { SearchX, SquareChartGantt } from 'lucide-react'
+import { useCallback, useMemo } from 'react'
 import { queryClient } from '../../api/queries'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { duration } from '../../lib/time'
 import { to } from '../../paths'
-import { moveAmongLinks } from '../../ui/arrows'
 import { Button } from '../../ui/Button'
 import { RunBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { Select } from '../../ui/Field'
+import { FilterBar } from '../../ui/FilterBar'
+import { counted, LiveList, useMore } from '../../ui/LiveList'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
-import { useRowPx } from '../../ui/rowPx'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { type Column, Table } from '../../ui/Table'
 import { Time } from '../../ui/Time'
@@ -36,15 +36,22 @@ const STATES = [
 const COLUMNS: readonly Column<RunRow>[] = [
   { id: 'title', label: 'Run', width: 'minmax(220px, 1fr)', phone: true, cell: (run) => <Title run={run} /> },
   { id: 'state', label: 'State', width: '156px', phone: true, cell: ({ state }) => <RunBadge state={state} /> },
-  { id: 'who', label: 'By', width: 'minmax(110px, 200px)', cell: who },
-  { id: 'calls', label: 'Calls', width: '64px', align: 'right', cell: ({ calls_counted }) => calls_counted },
-  { id: 'took', label: 'Took', width: '92px', align: 'right', cell: took },
+  { id: 'who', label: 'By', width: 'minmax(110px, 200px)', word: 'by', cell: who },
+  {
+    id: 'calls',
+    label: 'Calls',
+    width: '64px',
+    align: 'right',
+    word: 'calls',
+    cell: ({ calls_counted }) => calls_counted,
+  },
+  { id: 'took', label: 'Took', width: '92px', align: 'right', word: 'took', cell: took },
   {
     id: 'when',
     label: 'Began',
     width: '92px',
     align: 'right',
-    phone: true,
+    word: 'began',
     cell: ({ created_at }) => <Time at={created_at} />,
   },
 ]
@@ -72,6 +79,11 @@ function who({ agent_name, agent_id, principal_name, principal }: RunRow) {
 
 function took({ state, created_at, updated_at }: RunRow): string {
   return isEnded(state) ? duration(Date.parse(updated_at) - Date.parse(created_at)) : ''
+}
+
+/** While none has ended, nothing took any time. */
+function columnsOf(runs: readonly RunRow[]): readonly Column<RunRow>[] {
+  return runs.some((run) => took(run) !== '') ? COLUMNS : COLUMNS.filter(({ id }) => id !== 'took')
 }
 
 export function RunsPage() {
@@ -104,8 +116,6 @@ function RunList({
   choose: (change: Chosen) => void
   mayReadAgents: boolean
 }) {
-  const list = useRef<HTMLDivElement>(null)
-  const rowPx = useRowPx()
   const navigate = useNavigate()
   const found = useInfiniteQuery(runQueries.pages(chosen))
   const newest = useQuery({ ...runQueries.newest(chosen), enabled: found.isSuccess })
@@ -113,11 +123,9 @@ function RunList({
   const known = useMemo(() => found.data?.pages.flatMap(({ items }) => items) ?? [], [found.data])
   const fresh = useMemo(() => freshOf(newest.data?.items, known), [newest.data, known])
   const rows = useMemo(() => known.map((run) => fresh.changed.get(run.id) ?? run), [known, fresh.changed])
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = found
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage()
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage])
-  const narrowed = Boolean(chosen.state || chosen.agent)
+  const more = useMore(found)
+  const filters = [chosen.state, chosen.agent].filter(Boolean).length
+  const columns = useMemo(() => columnsOf(rows), [rows])
   const showNew = () => {
     window.scrollTo({ top: 0 })
     void queryClient.resetQueries({ queryKey: runQueries.pages(chosen).queryKey })
@@ -128,8 +136,11 @@ function RunList({
       ? [...named, { id: chosen.agent, label: chosen.agent }]
       : named
   return (
-    <Page title="Runs" count={found.data && rows.length > 0 ? counted(rows.length, hasNextPage) : undefined}>
-      <div className={css.filters}>
+    <Page
+      title="Runs"
+      count={found.data && rows.length > 0 ? counted(rows.length, found.hasNextPage, 'run') : undefined}
+    >
+      <FilterBar count={filters} onClear={() => choose({ state: '', agent: '' })}>
         <Select
           label="State"
           hideLabel
@@ -148,17 +159,7 @@ function RunList({
             onChange={(agent) => choose({ agent })}
           />
         )}
-        {narrowed && (
-          <Button
-            kind="quiet"
-            size="small"
-            icon={<X aria-hidden="true" />}
-            onPress={() => choose({ state: '', agent: '' })}
-          >
-            Clear
-          </Button>
-        )}
-      </div>
+      </FilterBar>
       {found.isError && known.length === 0 ? (
         <Body narrow>
           <Problem error={found.error} retry={() => void found.refetch()} />
@@ -166,37 +167,23 @@ function RunList({
       ) : found.isPending ? (
         <SkeletonRows rows={8} />
       ) : known.length === 0 && fresh.count === 0 ? (
-        <Nothing narrowed={narrowed} choose={choose} />
+        <Nothing narrowed={filters > 0} choose={choose} />
       ) : (
-        // biome-ignore lint/a11y/noStaticElementInteractions: the links in it have the focus
-        <div ref={list} onKeyDown={(event) => moveAmongLinks(event, list.current)}>
-          <div className={css.fresh} role="status">
-            {fresh.count > 0 && (
-              <Button kind="primary" size="small" icon={<ArrowUp aria-hidden="true" />} onPress={showNew}>
-                {fresh.count}
-                {fresh.isMore ? '+' : ''} new
-              </Button>
-            )}
-          </div>
+        <LiveList fresh={fresh} showNew={showNew}>
           <Table
             label="Runs"
-            columns={COLUMNS}
+            columns={columns}
             rows={rows}
             rowKey={({ id }) => id}
             rowLink={({ id }) => `/runs/${id}`}
             onOpen={({ id }) => void navigate(to.run(id))}
             more={more}
-            rowPx={rowPx}
+            cards
           />
-        </div>
+        </LiveList>
       )}
     </Page>
   )
-}
-
-function counted(rows: number, isMore: boolean): string {
-  if (isMore) return `${rows.toLocaleString('en')} and more`
-  return rows === 1 ? '1 run' : `${rows.toLocaleString('en')} runs`
 }
 
 function Nothing({ narrowed, choose }: { narrowed: boolean; choose: (change: Chosen) => void }) {

@@ -84,7 +84,7 @@ function State({ row }: { row: TimelineRow }) {
     return row.state === 'completed' ? (
       <span className="visually-hidden">completed</span>
     ) : (
-      <CallBadge status={row.state} />
+      <CallBadge status={row.state} error={row.error} />
     )
   if (row.kind === 'run') return <RunBadge state={row.state} />
   if (row.kind === 'question')

@@ -15,6 +15,8 @@ export interface TimelineRow extends Span {
   depth: number
   title: string
   state: string
+  /** Why a call failed. */
+  error?: string | null | undefined
   /** The part of it in which it waited for a person. */
   wait: Span | undefined
 }
@@ -134,7 +136,16 @@ function callBranch(call: RunView['calls'][number]): Branch {
   const started = call.started_at ? Date.parse(call.started_at) : undefined
   const until = call.completed_at ? Date.parse(call.completed_at) : OPEN.includes(call.status) ? undefined : from
   const wait = call.approval_status === 'not_required' ? undefined : { from, until: started ?? until }
-  return branch({ id: call.id, kind: 'call', title: call.tool_key, state: call.status, from, until, wait })
+  return branch({
+    id: call.id,
+    kind: 'call',
+    title: call.tool_key,
+    state: call.status,
+    error: call.error_code,
+    from,
+    until,
+    wait,
+  })
 }
 
 function questionBranch(question: Question, events: readonly RunEvent[]): Branch {

@@ -54,6 +54,7 @@ export function useRunEvents(run: string, isEnded: boolean): { events: readonly 
       const opened = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events?after=${last}`)
       source = opened
       for (const type of EVENT_TYPES) opened.addEventListener(type, heard)
+      opened.addEventListener('session_ended', () => void client.invalidateQueries({ queryKey: ['session'] }))
       opened.onopen = () => {
         setFollowing('live')
         rest()
