@@ -5,6 +5,7 @@ import { useState } from 'react'
 import { may, useMe } from '../../app/session'
 import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
+import { ConfirmDialog } from '../../ui/ConfirmDialog'
 import { Empty } from '../../ui/Empty'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
@@ -25,6 +26,7 @@ export function Profiles({ agent }: { agent: Agent }) {
   const me = useMe()
   const profiles = useInfiniteQuery(profilesQuery())
   const assignments = useInfiniteQuery(assignmentsQuery(agent.name)).data?.pages.flatMap(({ items }) => items) ?? []
+  const [deleting, setDeleting] = useState<string>()
   const [editing, setEditing] = useState<Profile | 'new'>()
   const saved = useAgentChange(saveProfile, 'The profile is saved; it binds from the next call on.')
   const deleted = useAgentChange(deleteProfile, 'The profile is deleted.')
@@ -39,7 +41,6 @@ export function Profiles({ agent }: { agent: Agent }) {
         <Button icon={<Plus aria-hidden="true" />} onPress={() => setEditing('new')} disabledReason={refused}>
           New profile
         </Button>
-        {deleted.isError && <Problem error={deleted.error} />}
       </div>
       {rows.length === 0 && (
         <Empty icon={<ScrollText aria-hidden="true" />} title="No profiles yet">
@@ -63,12 +64,27 @@ export function Profiles({ agent }: { agent: Agent }) {
             <Button size="small" disabledReason={refused} onPress={() => setEditing(profile)}>
               Edit
             </Button>
-            <Button size="small" disabledReason={refused} onPress={() => deleted.mutate(profile.name)}>
+            <Button size="small" disabledReason={refused} onPress={() => setDeleting(profile.name)}>
               Delete
             </Button>
           </div>
         </section>
       ))}
+      {deleting !== undefined && (
+        <ConfirmDialog
+          title={`Delete the profile ${deleting}?`}
+          confirm="Delete the profile"
+          isPending={deleted.isPending}
+          error={deleted.error}
+          onConfirm={() => deleted.mutate(deleting, { onSuccess: () => setDeleting(undefined) })}
+          onClose={() => {
+            deleted.reset()
+            setDeleting(undefined)
+          }}
+        >
+          <p>What it demands is demanded no longer. One that still binds an agent or an assignment is not deleted.</p>
+        </ConfirmDialog>
+      )}
       {editing && (
         <SpecDialog
           title={editing === 'new' ? 'New profile' : `Edit ${editing.name}`}
