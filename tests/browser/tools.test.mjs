@@ -57,25 +57,35 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Tools' }).click()
   await row(page, 'wait').waitFor()
 
-  assert.match(await row(page, 'searchTickets').innerText(), /missing key/)
+  assert.doesNotMatch(await row(page, 'searchTickets').innerText(), /missing key/, 'of what cannot run more is said than that')
   assert.match(await row(page, 'signText').innerText(), /using organisation key/)
   assert.match(await row(page, 'write_file').innerText(), /asks a person/)
+  assert.match(await row(page, 'getExchangeRate').innerText(), /no runner here/)
+  assert.doesNotMatch(await row(page, 'send_email').innerText(), /no runner here/)
   assert.match(await row(page, 'calculator').innerText(), /stopped/)
   assert.equal(await row(page, 'now').count(), 0, 'a deprecated tool is listed without being asked for')
   assert.equal(await row(page, 'echo').count(), 0, 'a tool that is switched off is listed')
   await lookedAt(page, 'tools')
 
-  await page.getByText('Deprecated too').click()
+  await page.getByText('Deprecated too (1)').click()
   assert.match(await row(page, 'now').innerText(), /deprecated/)
   await page.getByRole('button', { name: 'Clear' }).click()
   await row(page, 'now').waitFor({ state: 'detached' })
 
   // Filters are in the address, and the address is a filter.
   await page.getByRole('button', { name: /Risk/ }).click()
-  await page.getByRole('option', { name: 'critical' }).click()
+  await page.getByRole('option', { name: 'critical (3)' }).click()
   await row(page, 'wait').waitFor({ state: 'detached' })
   assert.equal(new URL(page.url()).search, '?risk=critical')
   assert.equal(await rowCount(page), 3)
+  // Each choice says how many it leaves, together with what is chosen elsewhere.
+  for (const [filter, told] of [['Class', ['stays inside (0)', 'reads outside (0)', 'changes things outside (3)']], ['Origin', ['MCP server (0)']], ['Kind', ['api (']], ['Category', ['(1)']]]) {
+    await page.getByRole('button', { name: new RegExp(filter) }).click()
+    const options = (await page.getByRole('option').allInnerTexts()).join('\n')
+    for (const words of told) assert(options.includes(words), `${filter}: ${words} is not in ${options}`)
+    await page.keyboard.press('Escape')
+  }
+  await picture(page, 'tools-filtered')
   await open(page, server, '/tools?category=data&class=read_only&origin=tenant&kind=api')
   await row(page, 'getExchangeRate').waitFor()
   assert.equal(await rowCount(page), 1)
@@ -87,6 +97,10 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await open(page, server, '/tools')
   await row(page, 'wait').waitFor()
   await page.locator('h1').click()
+  await page.keyboard.press('?')
+  await page.getByRole('dialog', { name: 'Keys' }).getByText('search the library').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
   await page.keyboard.press('/')
   await page.keyboard.type('send an email')
   await row(page, 'wait').waitFor({ state: 'detached' })
@@ -159,8 +173,14 @@ productTest('what the browser or the server refuses stands at the field', async 
   const { page, complaints } = await signedIn(browser, server)
   await open(page, server, '/tools/wait')
   await page.getByRole('button', { name: 'Run', exact: true }).click()
-  await page.getByRole('group', { name: /to correct/ }).waitFor()
+  const summary = page.getByRole('group', { name: /to correct/ })
+  await summary.waitFor()
   assert.equal(await page.getByLabel(/Seconds/).first().getAttribute('aria-invalid'), 'true')
+  // Once, at the field; the line on top only leads there.
+  assert.equal(await page.getByText('Required: fill it in.').count(), 1)
+  assert.equal(await summary.innerText(), '1 thing to correct: Seconds')
+  await summary.getByRole('button', { name: 'Seconds' }).click()
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'input/seconds')
   await lookedAt(page, 'tool-refused-here')
 
   // The server is the judge: here it says no to what the browser lets pass.
@@ -172,8 +192,15 @@ productTest('what the browser or the server refuses stands at the field', async 
   await page.getByRole('button', { name: 'Run', exact: true }).click()
   await result(page).getByText('failed').waitFor()
   await page.getByRole('form').getByText(/Must be a number/).first().waitFor()
+  assert.equal(await page.getByText(/Must be a number/i).count(), 1)
+  await result(page).getByText('The input was refused: see the form.').waitFor()
   await result(page).getByText('VALIDATION_ERROR').waitFor()
   await lookedAt(page, 'tool-refused-there')
+  // As JSON there is no field, and the line says it.
+  await page.getByRole('radio', { name: 'JSON' }).click()
+  await summary.getByText(/Must be a number/).waitFor()
+  await page.getByRole('radio', { name: 'Form' }).click()
+  await summary.getByText(/Must be a number/).waitFor({ state: 'detached' })
 
   // A lost answer and the same press again are one call.
   const ids = []
@@ -188,6 +215,76 @@ productTest('what the browser or the server refuses stands at the field', async 
   await result(page).getByText('completed').waitFor()
   assert.equal(ids.length, 2)
   assert.equal(ids[0], ids[1])
+  assert.deepEqual(ours(complaints), [])
+})
+
+productTest('what the tool itself refuses stands at the field it names, and the keys send the form', async ({ server, browser }) => {
+  const { page, complaints } = await signedIn(browser, server)
+  await open(page, server, '/tools/calculator')
+  const run = page.getByRole('button', { name: 'Run', exact: true })
+  assert.match(await run.getAttribute('title'), /Enter/)
+  const expression = page.getByLabel(/Expression/).first()
+  await expression.fill('2 +')
+  await page.keyboard.press('Control+Enter')
+  await result(page).getByText('failed').waitFor()
+  await page.getByRole('group', { name: '1 thing to correct' }).waitFor()
+  assert.equal(await expression.getAttribute('aria-invalid'), 'true')
+  const told = await page.locator('[id="input/expression-wrong"]').innerText()
+  assert.doesNotMatch(told, /`?expression`?:/)
+  assert.equal(await page.getByText(told, { exact: true }).count(), 1)
+  await lookedAt(page, 'tool-refused-by-tool')
+  await expression.fill('2 + 2')
+  await page.keyboard.press('Meta+Enter')
+  await result(page).getByText('completed').waitFor()
+  await page.locator('h1').click()
+  await page.keyboard.press('?')
+  await page.getByRole('dialog', { name: 'Keys' }).getByText('run the tool').waitFor()
+  await assertAccessible(page)
+  await picture(page, 'tool-keys')
+  // Not from behind a dialog.
+  const before = page.url()
+  await page.keyboard.press('Control+Enter')
+  await page.waitForTimeout(300)
+  assert.equal(page.url(), before)
+  await page.keyboard.press('Escape')
+
+  // From within an editor to which the keys mean something else.
+  await page.getByRole('form').getByRole('radio', { name: 'JSON' }).click()
+  await page.getByRole('form').locator('.cm-content').click()
+  await page.keyboard.press('Control+Enter')
+  await page.waitForURL((url) => url.href !== before)
+  await result(page).getByText('completed').waitFor()
+  assert.deepEqual(ours(complaints), [])
+})
+
+productTest('a result below the fold is brought into sight', async ({ server, browser }) => {
+  const { page, complaints } = await signedIn(browser, server, { width: 390, height: 500 }, { reducedMotion: 'reduce' })
+  await open(page, server, '/tools/wait')
+  await page.getByLabel(/Seconds/).first().fill('0.2')
+  await page.keyboard.press('Control+Enter')
+  await result(page).getByText('completed').waitFor()
+  await page.waitForFunction(() => {
+    const head = document.querySelector('section[aria-label="Result"] h2')?.getBoundingClientRect()
+    return head !== undefined && head.top >= 0 && head.bottom <= window.innerHeight
+  })
+  await picture(page, 'tool-ran-phone-small')
+  assert.deepEqual(ours(complaints), [])
+})
+
+productTest('a tool without a runner says so, and is not run', async ({ server, browser }) => {
+  const { page, complaints } = await signedIn(browser, server)
+  await open(page, server, '/tools/getExchangeRate')
+  await page.getByText('no runner here').waitFor()
+  await page.getByText('cannot run on this server').first().waitFor()
+  const run = page.getByRole('button', { name: 'Run', exact: true })
+  assert.equal(await run.getAttribute('aria-disabled'), 'true')
+  assert.equal(await run.getAttribute('title'), 'This server has no runner for it.')
+  assert.equal(await page.getByText('cannot run on this server').count(), 1)
+  await page.locator('h1').click()
+  await page.keyboard.press('Control+Enter')
+  await page.waitForTimeout(300)
+  assert.equal(await result(page).count(), 0)
+  await lookedAt(page, 'tool-no-runner')
   assert.deepEqual(ours(complaints), [])
 })
 
@@ -285,7 +382,7 @@ productTest('docs, examples, renderings and versions', async ({ server, browser 
       },
     },
     examples: [{ title: 'A circle', input: { kind: 'circle', size: 2 } }],
-    docs: '# Shapes\n\nMakes **shapes**. See [the list](https://example.org/shapes) or [not](javascript:alert(1)).\n\n- one\n- two\n',
+    docs: '# Shapes\n\nMakes **shapes**,\nas many as\nare wanted.\n\nSee [the list](https://example.org/shapes) or [not](javascript:alert(1)).\n\n- one\n- two\n',
   })
   await register(api, first)
   const { kind, size } = first.input_schema.properties
@@ -299,6 +396,9 @@ productTest('docs, examples, renderings and versions', async ({ server, browser 
   await page.getByRole('link', { name: 'the list' }).waitFor()
   assert.equal(await page.locator('a[href^="javascript"]').count(), 0)
   assert.match(await page.getByRole('table', { name: 'Input' }).innerText(), /kind\s*required[\s\S]*one of circle, square, triangle/)
+  // Line ends of the source are spaces.
+  const prose = page.getByText('Makes shapes, as many as are wanted.')
+  assert((await prose.boundingBox()).height < 30)
   await lookedAt(page, 'tool-docs')
   await page.getByRole('button', { name: 'Copy command line' }).click()
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'toolgate call shapes.make kind=circle size=2')
@@ -307,8 +407,15 @@ productTest('docs, examples, renderings and versions', async ({ server, browser 
   assert.equal(await page.getByLabel(/Size/).first().inputValue(), '2')
 
   await page.getByRole('tab', { name: 'Renderings' }).click()
-  await page.getByRole('group', { name: 'OpenAI form' }).filter({ hasText: '"shapes__make"' }).waitFor()
+  await page.getByRole('group', { name: 'OpenAI Chat Completions form' }).filter({ hasText: '"shapes__make"' }).waitFor()
   await lookedAt(page, 'tool-renderings')
+  await page.getByRole('button', { name: 'Copy the OpenAI Chat Completions form' }).click()
+  const chat = JSON.parse(await page.evaluate(() => navigator.clipboard.readText()))
+  await page.getByRole('button', { name: 'OpenAI Responses', exact: true }).click()
+  await page.getByText('/v1/responses').waitFor()
+  await page.getByRole('button', { name: 'Copy the OpenAI Responses form' }).click()
+  const responses = JSON.parse(await page.evaluate(() => navigator.clipboard.readText()))
+  assert.deepEqual(responses, { type: 'function', ...chat.function, strict: false })
   for (const [label, text] of [['Anthropic', '"input_schema"'], ['Gemini', '"parametersJsonSchema"'], ['MCP', '"inputSchema"'], ['Prompt (XML)', '<tool>']]) {
     await page.getByRole('button', { name: label, exact: true }).click()
     await page.getByRole('group', { name: `${label} form` }).filter({ hasText: text }).waitFor()

@@ -12,7 +12,7 @@ import type { Json } from './json'
 import { same } from './json'
 import { ListNode } from './ListNode'
 import { ObjectNode } from './ObjectNode'
-import { isLongName, isShowable, type Shape, shapeOf } from './shape'
+import { isLongName, isShortName, isShowable, type Shape, shapeOf } from './shape'
 import { NumberField, SecretField, TextField } from './TextFields'
 import { UnionNode } from './UnionNode'
 import { valueWords } from './words'
@@ -49,7 +49,12 @@ function emptyOf({ bare, required }: NodeProps, { kind, nullable, schema }: Shap
 function Scalar({ shape, ...props }: NodeProps & { shape: Shape }) {
   const { value, onChange, pointer, name = '', required, label, bare = false } = props
   const { schema, choices, nullable } = shape
-  const kind = shape.kind === 'text' && isLongName(name, schema) ? 'long' : shape.kind
+  const kind =
+    shape.kind === 'text' && isLongName(name, schema)
+      ? 'long'
+      : shape.kind === 'long' && isShortName(name, schema, value)
+        ? 'text'
+        : shape.kind
   const hint = hintOf(schema, kind)
   const empty = emptyOf(props, shape)
   const shared = { schema, value, onChange, empty, pointer, required, hasHint: hint !== undefined }

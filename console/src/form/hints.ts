@@ -9,7 +9,9 @@ const number = (value: Json | undefined): number | undefined => (typeof value ==
 export function hintOf(schema: JsonObject, kind: Kind): string | undefined {
   const parts = [text(schema.description).trim(), boundsWords(schema, kind)]
   if (schema.deprecated === true) parts.unshift('Deprecated.')
-  const said = parts.filter((part) => part !== '').join(' · ')
+  const told = parts.filter((part) => part !== '')
+  // A sentence that something follows ends there, not before.
+  const said = told.map((part, at) => (at < told.length - 1 ? part.replace(/(?<!\.)\.$/, '') : part)).join(' · ')
   return said === '' ? undefined : said
 }
 
@@ -40,7 +42,7 @@ function lengthWords(schema: JsonObject): string {
 
 function sizeWords(min: number | undefined, max: number | undefined, what: string): string {
   if (min !== undefined && min > 0 && max !== undefined) {
-    return min === max ? `exactly ${counted(min, what)}` : `${min} to ${counted(max, what)}`
+    return min === max ? `exactly ${counted(min, what)}` : `${min.toLocaleString('en')} to ${counted(max, what)}`
   }
   if (max !== undefined) return `at most ${counted(max, what)}`
   return min !== undefined && min > 0 ? `at least ${counted(min, what)}` : ''

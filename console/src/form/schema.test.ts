@@ -11,6 +11,43 @@ import { humanised } from './words'
 
 const shape = (schema: JsonSchema, value?: Json) => shapeOf(modelOf(schema), schema, value)
 
+describe('fields that appear when others have a value', () => {
+  const schema: JsonSchema = {
+    type: 'object',
+    required: ['channel'],
+    properties: {
+      channel: { enum: ['email', 'letter', 'sms'] },
+      urgent: { type: 'boolean', default: false },
+      copies: { type: 'integer' },
+      subject: { type: 'string', 'x-field': { visible_if: { channel: ['email', 'letter'] } } },
+      why: { type: 'string', 'x-field': { visible_if: { urgent: true, channel: 'sms' } } },
+      calm: { type: 'string', 'x-field': { visible_if: { urgent: false } } },
+      collate: { type: 'boolean', 'x-field': { visible_if: { copies: true } } },
+    },
+  }
+  const always = ['channel', 'urgent', 'copies']
+  it.each<[string, Json, string[]]>([
+    ['of nothing, the default of another', {}, ['calm']],
+    ['one of several', { channel: 'letter' }, ['subject', 'calm']],
+    ['all that is asked', { channel: 'sms', urgent: true }, ['why']],
+    ['only some of it', { channel: 'email', urgent: true }, ['subject']],
+    ['that it is filled in', { copies: 2 }, ['calm', 'collate']],
+    ['a value that is there is never hidden', { channel: 'sms', subject: 'x' }, ['subject', 'calm']],
+  ])('%s', (_, value, names) => {
+    expect(fieldsOf(schema, value).map(({ name }) => name)).toEqual([...always, ...names])
+  })
+  it('begins without what is not asked for', () => {
+    const held: JsonSchema = {
+      type: 'object',
+      properties: {
+        a: { type: 'boolean' },
+        b: { type: 'string', default: 'x', 'x-field': { visible_if: { a: true } } },
+      },
+    }
+    expect(initialValue(held)).toEqual({})
+  })
+})
+
 describe('kinds of fields', () => {
   it.each<[string, JsonSchema]>([
     ['text', { type: 'string' }],

@@ -123,6 +123,18 @@ function textKind(schema: JsonObject, value: Json | undefined): Kind {
   return typeof value === 'string' && value.includes('\n') ? 'long' : 'text'
 }
 
+const SHORT_NAMES =
+  /(^|[_-])(path|file|filename|name|title|subject|url|uri|link|email|address|host|key|id|query|expression)$/i
+const SHORT_MAX = 4_096
+
+/** What is one line by its name, though the schema lets it be long: a path, an address, a formula. */
+export function isShortName(name: string, schema: JsonObject, value: Json | undefined): boolean {
+  const { maxLength } = schema
+  const isOnlyLong = ['format', 'contentMediaType', 'x-multiline', 'x-field'].every((keyword) => !(keyword in schema))
+  if (!isOnlyLong || typeof maxLength !== 'number' || maxLength > SHORT_MAX) return false
+  return SHORT_NAMES.test(name) && !(typeof value === 'string' && value.includes('\n'))
+}
+
 /** Names under which people write more than a line, where the schema says nothing. */
 export function isLongName(name: string, schema: JsonObject): boolean {
   return LONG_NAMES.test(name) && ['maxLength', 'format', 'pattern', 'enum'].every((keyword) => !(keyword in schema))
@@ -307,6 +319,8 @@ export function fieldsOf(model: Model, given: JsonSchema, value: Json | undefine
     if (part === false || !(isObject(part) || part === true)) continue
     const whole = effective(model, part, undefined)
     if (whole.readOnly === true && member(value, name) === undefined) continue
+    const isAbsent = !required.has(name) && member(value, name) === undefined
+    if (isAbsent && !isVisible(model, whole, schema, value)) continue
     fields.push({
       name,
       pointer: child(pointer, name),
@@ -330,6 +344,25 @@ export function fieldsOf(model: Model, given: JsonSchema, value: Json | undefine
     })
   }
   return pointer === '' ? foldedBeyond(fields) : fields
+}
+
+/**
+ * `x-field.visible_if`: what other members of the object must be for this one to be asked for, as in `{"channel":
+ * ["email", "letter"], "urgent": true}`; `true` for a member that is no yes or no means that it is filled in. A value
+ * that is there is never hidden: nothing is sent that is not seen.
+ */
+function isVisible(model: Model, schema: JsonObject, around: JsonObject, value: Json | undefined): boolean {
+  const wanted = member(schema['x-field'], 'visible_if')
+  if (!isObject(wanted)) return true
+  const properties = isObject(around.properties) ? around.properties : {}
+  return Object.entries(wanted).every(([name, options]) => {
+    const part = Object.hasOwn(properties, name) ? properties[name] : undefined
+    const whole = effective(model, isObject(part) ? part : true, undefined)
+    // What is not filled in is what the server would take it for.
+    const found = member(value, name) ?? whole.default
+    if (options === true && !typesOf(whole).includes('boolean')) return found !== undefined && found !== ''
+    return (isList(options) ? options : [options]).some((option) => same(option, found ?? null))
+  })
 }
 
 function place(order: readonly Json[], name: string): number {

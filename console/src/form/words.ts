@@ -95,5 +95,5 @@ export function bytesWords(bytes: number): string {
 }
 
 export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`
+  return `${count.toLocaleString('en')} ${count === 1 ? one : many}`
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type Inline, inlines, markdown, safeAddress } from './markdown'
 
 const plain = (inner: readonly Inline[]): string =>
-  inner.map((one) => ('text' in one ? one.text : plain(one.inner))).join('')
+  inner.map((one) => ('text' in one ? one.text : 'inner' in one ? plain(one.inner) : '\n')).join('')
 
 test('blocks', () => {
   const text =
@@ -41,6 +41,15 @@ test.each([
   expect(safeAddress(href)).toBeUndefined()
   expect(plain(inlines(`[x](${href})`))).toContain('x')
   expect(inlines(`[x](${href})`).some(({ type }) => type === 'link')).toBe(false)
+})
+
+test('a line end flows on, unless two spaces or a backslash stand before it', () => {
+  const kinds = (text: string) => inlines(text).map(({ type }) => type)
+  expect(kinds('one\ntwo')).toEqual(['text'])
+  expect(kinds('one \ntwo')).toEqual(['text'])
+  expect(kinds('one  \ntwo')).toEqual(['text', 'break', 'text'])
+  expect(kinds('one\\\ntwo')).toEqual(['text', 'break', 'text'])
+  expect(plain(inlines('a **b  \nc**'))).toBe('a b\nc')
 })
 
 test('markup stays text', () => {

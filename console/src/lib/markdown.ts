@@ -3,6 +3,7 @@
 export type Inline =
   | { type: 'text'; text: string }
   | { type: 'code'; text: string }
+  | { type: 'break' }
   | { type: 'strong' | 'emphasis'; inner: Inline[] }
   | { type: 'link'; href: string; inner: Inline[] }
 
@@ -136,7 +137,7 @@ function cells(line: string): Inline[][] {
   return bare.split(/(?<!\\)\|/).map((cell) => inlines(cell.trim().replaceAll('\\|', '|')))
 }
 
-const MARKS = /[`*_[\\]|https?:\/\//g
+const MARKS = /[`*_[\\]|https?:\/\/| {2}\n/g
 
 export function inlines(text: string, depth = 0): Inline[] {
   const found: Inline[] = []
@@ -161,7 +162,11 @@ export function inlines(text: string, depth = 0): Inline[] {
     index = mark.index
     const ahead = text.slice(index, index + AHEAD_MAX)
     const taken =
-      codeAt(ahead) ?? strongAt(ahead, text.charAt(index - 1), depth) ?? linkAt(ahead, depth) ?? addressAt(ahead)
+      breakAt(ahead) ??
+      codeAt(ahead) ??
+      strongAt(ahead, text.charAt(index - 1), depth) ??
+      linkAt(ahead, depth) ??
+      addressAt(ahead)
     if (taken) {
       push(taken[0])
       index += taken[1]
@@ -178,6 +183,12 @@ export function inlines(text: string, depth = 0): Inline[] {
 }
 
 type Taken = [Inline, length: number]
+
+/** A line end means a space; two spaces or a backslash before it mean a new line. */
+function breakAt(ahead: string): Taken | undefined {
+  const written = /^(?: {2}|\\)\n/.exec(ahead)?.[0]
+  return written === undefined ? undefined : [{ type: 'break' }, written.length]
+}
 
 function codeAt(ahead: string): Taken | undefined {
   const fence = /^`+/.exec(ahead)?.[0]

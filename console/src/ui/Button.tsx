@@ -7,6 +7,8 @@ export interface ButtonProps extends Omit<AriaProps, 'children' | 'className' | 
   size?: 'normal' | 'small'
   /** Why the button is off. It stays in the tab order, so that everybody can find out. */
   disabledReason?: string | undefined
+  /** The keys that do the same, as written on them: shown when hovered. */
+  keys?: string | undefined
   icon?: ReactNode
   children?: ReactNode
 }
@@ -16,6 +18,7 @@ export function Button({
   size = 'normal',
   disabledReason: reason,
   isPending = false,
+  keys,
   icon,
   children,
   ...rest
@@ -33,7 +36,13 @@ export function Button({
         {...rest}
         {...off}
         className={classes}
-        render={(props) => <button {...props} title={disabledReason ?? props.title} />}
+        render={(props) => (
+          <button
+            {...props}
+            title={disabledReason ?? keys ?? props.title}
+            aria-keyshortcuts={keys?.replace('⌘', 'Meta').replace('Ctrl', 'Control').replaceAll(' ', '+')}
+          />
+        )}
       >
         {icon}
         {children}

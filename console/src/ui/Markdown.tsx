@@ -72,6 +72,8 @@ function ShownInline({ inline }: { inline: Inline }) {
       return revealed(inline.text)
     case 'code':
       return <code>{revealed(inline.text)}</code>
+    case 'break':
+      return <br />
     case 'strong':
       return <strong>{shownInlines(inline.inner)}</strong>
     case 'emphasis':

@@ -3,16 +3,17 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { asApiError } from '../../api/errors'
+import { useShortcuts } from '../../lib/shortcuts'
 import { to } from '../../paths'
 import { Empty } from '../../ui/Empty'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
+import { ShortcutsHelp } from '../../ui/ShortcutsHelp'
 import { SkeletonRows } from '../../ui/Skeleton'
 import css from './ApprovalPage.module.css'
 import { CardView } from './CardView'
+import { KEYS } from './keys'
 import { cardQuery } from './queries'
-import { ShortcutsHelp } from './ShortcutsHelp'
-import { useShortcuts } from './shortcuts'
 
 export function ApprovalPage() {
   const { id } = useParams({ from: '/shell/approvals/$id' })
@@ -39,7 +40,7 @@ export function ApprovalPage() {
       ) : (
         <SkeletonRows />
       )}
-      {help && <ShortcutsHelp onClose={() => setHelp(false)} />}
+      {help && <ShortcutsHelp keys={KEYS} onClose={() => setHelp(false)} />}
     </Page>
   )
 }

@@ -4,20 +4,21 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { ArrowLeft, CircleCheckBig, Keyboard } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { may, useMe } from '../../app/session'
+import { useShortcuts } from '../../lib/shortcuts'
 import { Button } from '../../ui/Button'
 import { Empty } from '../../ui/Empty'
 import { Select } from '../../ui/Field'
 import { Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
+import { ShortcutsHelp } from '../../ui/ShortcutsHelp'
 import { SkeletonRows } from '../../ui/Skeleton'
 import css from './ApprovalsPage.module.css'
 import { BulkBar } from './BulkBar'
 import { CardView } from './CardView'
 import { type Card, toolOf } from './card'
 import { Inbox } from './Inbox'
+import { KEYS } from './keys'
 import { cardQuery, inbox } from './queries'
-import { ShortcutsHelp } from './ShortcutsHelp'
-import { useShortcuts } from './shortcuts'
 import { useSteady } from './steady'
 
 const STATES = [
@@ -144,7 +145,7 @@ export function ApprovalsPage() {
           )}
         </section>
       </div>
-      {help && <ShortcutsHelp onClose={() => setHelp(false)} />}
+      {help && <ShortcutsHelp keys={KEYS} onClose={() => setHelp(false)} />}
     </Page>
   )
 }

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import type { Schemas } from '../../api/client'
 import { useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
+import { SUBMIT_KEYS, SubmitKey } from '../../lib/submitKey'
 import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
@@ -102,6 +103,7 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
               <Button
                 kind="primary"
                 disabledReason={decide.isPending ? 'It is being sent' : undefined}
+                keys={SUBMIT_KEYS}
                 onPress={() => send('approve')}
               >
                 Approve all {shown.length}
@@ -109,6 +111,7 @@ export function BulkBar({ cards, onClear }: { cards: readonly Card[]; onClear: (
             </>
           }
         >
+          <SubmitKey act={() => !decide.isPending && send('approve')} />
           <p className={dialogs.words}>Each runs at once, with exactly these arguments.</p>
           <ul className={dialogs.list}>
             {shown.map((card) => (

@@ -6,10 +6,11 @@ import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { CopyId } from '../../ui/CopyId'
 import { ApprovalBadge, CallBadge, ClassBadge, RiskBadge } from '../../ui/domain'
+import { Fact, Facts } from '../../ui/Facts'
 import { Time } from '../../ui/Time'
 import { Arguments, FOLD_FIRST, FOLD_STEP } from './Arguments'
 import css from './CardView.module.css'
-import { type Card, isCritical, leftWords, modeWords, personName, timeLeft, toolOf } from './card'
+import { type Card, earlierWords, isCritical, leftWords, modeWords, personName, timeLeft, toolOf } from './card'
 import { DecisionBar } from './DecisionBar'
 import { Difference } from './Difference'
 import { Data, Reasons, Votes } from './facts'
@@ -96,6 +97,7 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
           title="Compared with the call before"
           note={
             <>
+              {revealed(earlierWords(card, card.earlier))},{' '}
               <Link {...to.call(card.earlier.call_id)}>
                 <Time at={card.earlier.at} />
               </Link>{' '}
@@ -112,7 +114,9 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
       )}
       {!card.earlier && card.state === 'open' && (
         <Part title="Compared with the call before">
-          <p className={css.quiet}>There is none: {card.agent ?? card.asked_by} calls this tool for the first time.</p>
+          <p className={css.quiet}>
+            There is none: {revealed(card.agent ?? card.asked_by)} calls this tool for the first time.
+          </p>
         </Part>
       )}
 
@@ -146,7 +150,7 @@ export function Part({ title, note, children }: { title: string; note?: ReactNod
 function Details({ card }: { card: Card }) {
   return (
     <Part title="Details">
-      <dl className={css.facts}>
+      <Facts>
         <Fact name="If nobody decides">{modeWords(card)}</Fact>
         <Fact name="Call">
           <Link {...to.call(card.call_id)} className={css.mono}>
@@ -160,7 +164,7 @@ function Details({ card }: { card: Card }) {
           </Link>
         </Fact>
         <Fact name="Answerable">
-          <CopyId id={card.principal} what="principal" />
+          {revealed(card.asked_by)} <CopyId id={card.principal} short what="principal" />
         </Fact>
         <Fact name="Approval">
           <CopyId id={card.id} what="approval" />
@@ -168,17 +172,8 @@ function Details({ card }: { card: Card }) {
         <Fact name="Input, SHA-256">
           <CopyId id={card.input_digest} what="digest of the input" />
         </Fact>
-      </dl>
+      </Facts>
     </Part>
-  )
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }
 

@@ -1,6 +1,7 @@
 // One more question, before a critical call is approved.
 import { useEffect, useState } from 'react'
 import { revealed } from '../../lib/hidden'
+import { SUBMIT_KEYS, useSubmitKey } from '../../lib/submitKey'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import type { Card } from './card'
@@ -23,6 +24,9 @@ export function ConfirmDialog({
     const arm = setTimeout(() => setArmed(true), ARM_MS)
     return () => clearTimeout(arm)
   }, [])
+  useSubmitKey(() => {
+    if (armed) onApprove()
+  }, true)
   return (
     <Dialog
       title="Approve a critical call?"
@@ -33,7 +37,7 @@ export function ConfirmDialog({
           <Button onPress={onClose} autoFocus>
             Cancel
           </Button>
-          <Button kind="primary" disabledReason={armed ? undefined : 'A moment'} onPress={onApprove}>
+          <Button kind="primary" disabledReason={armed ? undefined : 'A moment'} keys={SUBMIT_KEYS} onPress={onApprove}>
             Approve
           </Button>
         </>

@@ -1,10 +1,11 @@
 // Decide. The bar stays where it is: reject at its left, approve at its right, whatever happens above it.
 import { useQuery } from '@tanstack/react-query'
 import { ArrowDown, Check, Pencil, Repeat, X } from 'lucide-react'
-import { lazy, type ReactNode, type Ref, Suspense, useState } from 'react'
+import { lazy, type ReactNode, type Ref, Suspense, useEffect, useRef, useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { wantsStepUp } from '../../app/StepUp'
 import { useMe } from '../../app/session'
+import { useShortcuts } from '../../lib/shortcuts'
 import { Button } from '../../ui/Button'
 import { ApprovalBadge, CallBadge } from '../../ui/domain'
 import { Problem } from '../../ui/Problem'
@@ -16,7 +17,6 @@ import { settingsQuery, useDecide } from './queries'
 import { RejectDialog } from './RejectDialog'
 import { type Look, refusals } from './refusals'
 import { StandingDialog } from './StandingDialog'
-import { useShortcuts } from './shortcuts'
 
 // Only who edits loads the form.
 const EditDialog = lazy(async () => ({ default: (await import('./EditDialog')).EditDialog }))
@@ -40,8 +40,6 @@ export function DecisionBar({
   const settings = useQuery(settingsQuery())
   const decide = useDecide(card)
   const [asking, setAsking] = useState<Asking>()
-  // A card that was decided when it was opened has nothing to press; one decided here keeps its buttons, switched off,
-  // so that nothing slips under the pointer.
   const [wasOpen] = useState(card.state === 'open')
   const problem = decide.error ? asApiError(decide.error) : undefined
   // Who gave up proving who they are may try again.
@@ -66,19 +64,18 @@ export function DecisionBar({
     e: () => !off.edit && setAsking('edit'),
   })
 
-  if (!wasOpen) {
+  // Decided, by whomever: nothing is left to press.
+  if (card.state !== 'open') {
     return (
-      <div ref={bar} className={css.bar}>
-        <Ended card={card} />
+      <div ref={bar} className={css.bar} data-testid="decision">
+        <Ended card={card} me={me.principal} next={wasOpen && next} takesFocus={wasOpen} />
       </div>
     )
   }
   return (
     <div ref={bar} className={css.bar} data-testid="decision">
       <div className={css.says}>
-        {card.state !== 'open' ? (
-          <Ended card={card} next={next} />
-        ) : problem && !asking ? (
+        {problem && !asking ? (
           <Problem error={problem} />
         ) : (
           <p role="status" className={css.why}>
@@ -154,12 +151,28 @@ function hint(card: Card): string {
   return 'It runs at once when you approve.'
 }
 
-function Ended({ card, next }: { card: Card; next?: ReactNode }) {
+/** What was decided, by whom and when. */
+function Ended({
+  card,
+  me,
+  next,
+  takesFocus,
+}: {
+  card: Card
+  me: string
+  next?: ReactNode
+  /** It was decided on while it was looked at: the button that had the focus has gone. */
+  takesFocus: boolean
+}) {
+  const line = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (takesFocus && document.activeElement === document.body) line.current?.focus({ preventScroll: true })
+  }, [takesFocus])
   return (
-    <div className={css.ended} role="status">
+    <div ref={line} className={css.ended} role="status" tabIndex={-1}>
       <ApprovalBadge state={card.state} />
       <p>
-        <b>{endWords(card)}</b> <AfterWords card={card} />
+        <b>{endWords(card, me)}</b> <AfterWords card={card} />
       </p>
       {card.state === 'approved' && <CallBadge status={card.call_status} />}
       {next}

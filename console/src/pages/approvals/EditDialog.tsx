@@ -1,11 +1,12 @@
 // Approve another input: by form or as text, with the difference in sight before it is sent.
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import { asApiError, type Finding } from '../../api/errors'
+import { type ApiError, asApiError, type Finding } from '../../api/errors'
 import type { Json, JsonSchema } from '../../form/json'
 import { SchemaForm } from '../../form/SchemaForm'
-import { prune } from '../../form/schema'
+import { prune, serverFindings } from '../../form/schema'
 import { canonical } from '../../lib/canonical'
+import { SUBMIT_KEYS, useSubmitKey } from '../../lib/submitKey'
 import { Button } from '../../ui/Button'
 import { Drawer } from '../../ui/Dialog'
 import { TextField } from '../../ui/Field'
@@ -37,12 +38,16 @@ export function EditDialog({
   const [reason, setReason] = useState('')
   const [blocked, setBlocked] = useState<string>()
   const problem = useMemo(() => (failure ? asApiError(failure) : undefined), [failure])
-  const findings = useMemo(() => problem?.findings.map(inInput) ?? NO_FINDINGS, [problem])
+  const findings = useMemo(() => (problem ? findingsOf(problem) : NO_FINDINGS), [problem])
   const schema = schemaOf(tool.data)
   const input = useMemo(() => prune(value, schema), [value, schema])
   const unseen = useMemo(() => unseenIn(input), [input])
   const isChanged = canonical(input) !== canonical(card.input)
   const off = sending ? 'It is being sent' : (blocked ?? (isChanged ? undefined : 'Nothing is changed'))
+  const send = () => {
+    if (off === undefined) onApprove(input, reason.trim() || undefined)
+  }
+  useSubmitKey(send, true)
   return (
     <Drawer title={`Edit the arguments of ${card.tool}`} isOpen onClose={onClose}>
       <div className={css.drawer}>
@@ -82,13 +87,19 @@ export function EditDialog({
         </div>
         <div className={css.bottom}>
           <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" disabledReason={off} onPress={() => onApprove(input, reason.trim() || undefined)}>
+          <Button kind="primary" disabledReason={off} keys={SUBMIT_KEYS} onPress={send}>
             Approve what I wrote
           </Button>
         </div>
       </div>
     </Drawer>
   )
+}
+
+/** At the members that break the tool's schema, where the server names them. */
+function findingsOf(problem: ApiError): readonly Finding[] {
+  const listed = serverFindings(problem.problem?.details)
+  return listed.length > 0 ? listed : problem.findings.map(inInput)
 }
 
 /** The server speaks of the body that was sent; the form, of what is in its `input`. */

@@ -1,6 +1,7 @@
 // The rows of the inbox. A row that was decided stays in its place, and says so.
 import { useQueries } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { Button } from '../../ui/Button'
 import { Checkbox } from '../../ui/Checkbox'
@@ -68,6 +69,7 @@ function Row({
   onToggle: (() => void) | undefined
 }) {
   const { name } = toolOf(row)
+  const me = useMe().principal
   const isOpen = row.state === 'open' && !isGone
   const who = row.agent ?? row.asked_by
   return (
@@ -98,7 +100,7 @@ function Row({
           </span>
         </span>
         <span className={css.second}>
-          {isOpen ? revealed(who) : revealed(row.state === 'open' ? 'no longer waits' : endWords(row))}
+          {isOpen ? revealed(who) : revealed(row.state === 'open' ? 'no longer waits' : endWords(row, me))}
           <span className={css.preview}>{revealed(preview(row.input))}</span>
         </span>
       </Link>

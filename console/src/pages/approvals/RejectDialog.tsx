@@ -1,6 +1,7 @@
 // Rejecting needs a reason: the agent reads it.
 import { type FormEvent, useState } from 'react'
 import { asApiError } from '../../api/errors'
+import { SUBMIT_KEYS, useSubmitKey } from '../../lib/submitKey'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { TextField } from '../../ui/Field'
@@ -23,13 +24,19 @@ export function RejectDialog({
   const [reason, setReason] = useState('')
   const problem = failure ? asApiError(failure) : undefined
   const atReason = problem?.problem?.pointer === '/reason' ? problem.message : undefined
-  const send = (event: FormEvent) => {
-    event.preventDefault()
-    if (reason.trim() !== '') onReject(reason.trim())
+  const send = () => {
+    if (reason.trim() !== '' && !sending) onReject(reason.trim())
   }
+  useSubmitKey(send, true)
   return (
     <Dialog title={`Reject ${what}`} isOpen onClose={onClose}>
-      <form className={css.form} onSubmit={send}>
+      <form
+        className={css.form}
+        onSubmit={(event: FormEvent) => {
+          event.preventDefault()
+          send()
+        }}
+      >
         <TextField
           label="Why"
           hint="The caller is told this, and an agent acts on it: say what would be right."
@@ -46,6 +53,7 @@ export function RejectDialog({
           <Button
             kind="danger"
             type="submit"
+            keys={SUBMIT_KEYS}
             disabledReason={sending ? 'It is being sent' : reason.trim() === '' ? 'Say why first' : undefined}
           >
             Reject

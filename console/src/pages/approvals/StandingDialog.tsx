@@ -2,6 +2,7 @@
 import { useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { revealed } from '../../lib/hidden'
+import { SUBMIT_KEYS, useSubmitKey } from '../../lib/submitKey'
 import { Button } from '../../ui/Button'
 import { Checkbox } from '../../ui/Checkbox'
 import { Drawer } from '../../ui/Dialog'
@@ -72,6 +73,11 @@ export function StandingDialog({
       : others
     setChoices(leaves.flatMap(({ pointer }) => all.filter((choice) => choice.pointer === pointer)))
   }
+  const send = () => {
+    if (off !== undefined) return
+    onApprove({ constraints, uses: count, expires_s: Number(time), ...(inRun ? { run_id: card.run_id } : {}) })
+  }
+  useSubmitKey(send, true)
   const who = card.agent ?? card.asked_by
   const timeWords = TIMES.find(({ id }) => id === time)?.label ?? ''
   return (
@@ -121,18 +127,7 @@ export function StandingDialog({
         </div>
         <div className={css.bottom}>
           <Button onPress={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            disabledReason={off}
-            onPress={() =>
-              onApprove({
-                constraints,
-                uses: count,
-                expires_s: Number(time),
-                ...(inRun ? { run_id: card.run_id } : {}),
-              })
-            }
-          >
+          <Button kind="primary" disabledReason={off} keys={SUBMIT_KEYS} onPress={send}>
             Approve and allow
           </Button>
         </div>

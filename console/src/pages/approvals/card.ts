@@ -7,8 +7,10 @@ export type Card = Omit<Schemas['Card'], 'approvers' | 'secrets' | 'input' | 'pr
   secrets?: unknown
   input?: unknown
   proposed_input?: unknown
-  earlier?: (Omit<Schemas['Earlier'], 'input'> & { input?: unknown }) | null
+  earlier?: Earlier | null
 }
+
+export type Earlier = Omit<Schemas['Earlier'], 'input'> & { input?: unknown }
 
 export function isCritical({ risk, reasons }: Pick<Card, 'risk' | 'reasons'>): boolean {
   return risk === 'critical' || reasons.some(({ code }) => code === 'critical')
@@ -96,9 +98,17 @@ export function modeWords({ mode, person_required }: Pick<Card, 'mode' | 'person
   return MODES.blocking ?? mode
 }
 
-/** How it ended, for who comes too late: `Approved by ann`. */
-export function endWords(card: Card): string {
-  const by = personName(card.decided_by_name, card.decided_by)
+/** Whose call another one is compared with, seen from this one: whether it says what is usual. */
+export function earlierWords({ agent, asked_by }: Pick<Card, 'agent' | 'asked_by'>, earlier: Earlier): string {
+  const who = personName(earlier.principal_name, earlier.principal)
+  const via = earlier.agent ? `${earlier.agent} for ${who}` : who
+  if (earlier.same_caller) return `of the same caller, ${agent ? `${agent} for ${asked_by}` : asked_by}`
+  return `of another caller, ${via}`
+}
+
+/** How it ended, for who comes too late: `Approved by ann`, and `by you` for who did it. */
+export function endWords(card: Card, me?: string): string {
+  const by = me !== undefined && card.decided_by === me ? 'you' : personName(card.decided_by_name, card.decided_by)
   if (card.state === 'approved') return by.startsWith('nobody') ? 'Ran because its time was over' : `Approved by ${by}`
   if (card.state === 'rejected') return `Rejected by ${by}`
   if (card.state === 'expired') return 'Expired: nobody decided in time'

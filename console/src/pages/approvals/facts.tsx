@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { Badge, type Tone } from '../../ui/Badge'
+import { LabelBadge, VoteBadge } from '../../ui/domain'
 import { Time } from '../../ui/Time'
 import { Part } from './CardView'
 import { type Card, demandsOf, personName, secretsOf } from './card'
@@ -86,10 +87,7 @@ export function Data({ card }: { card: Card }) {
               ? 'none: nothing labelled was read before it'
               : card.labels.map((label) => (
                   <span key={label} className={css.label}>
-                    <Badge tone="warn" shape="none">
-                      {label}
-                    </Badge>{' '}
-                    {LABEL[label] ?? ''}
+                    <LabelBadge label={label} /> {LABEL[label] ?? ''}
                   </span>
                 ))}
           </dd>
@@ -133,9 +131,9 @@ export function Votes({ card }: { card: Card }) {
         <ul className={css.votes}>
           {card.votes.map(({ voter, voter_name, vote, counts, reason, at }) => (
             <li key={voter}>
-              <Badge tone={vote === 'approve' ? 'ok' : 'bad'} shape={vote === 'approve' ? 'dot' : 'diamond'}>
-                {vote === 'approve' ? 'approved' : 'rejected'}
-              </Badge>
+              <span>
+                <VoteBadge vote={vote} />
+              </span>
               <span>
                 {revealed(personName(voter_name, voter))} <Time at={at} />
                 {counts === false && ', which does not count: they may no longer decide'}

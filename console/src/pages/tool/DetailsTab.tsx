@@ -7,6 +7,7 @@ import { duration } from '../../lib/time'
 import { Badge } from '../../ui/Badge'
 import { CopyId } from '../../ui/CopyId'
 import { ClassBadge, RiskBadge } from '../../ui/domain'
+import { Fact } from '../../ui/Facts'
 import { Json } from '../../ui/Json'
 import { Time } from '../../ui/Time'
 import { MarkBadge } from '../tools/Marks'
@@ -135,14 +136,5 @@ function Group({ title, children }: { title: string; children: ReactNode }) {
       <h2>{title}</h2>
       <dl className={css.group}>{children}</dl>
     </section>
-  )
-}
-
-function Fact({ name, children }: { name: ReactNode; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }

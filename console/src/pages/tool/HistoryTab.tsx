@@ -23,7 +23,13 @@ type Call = Schemas['CallSummary']
 
 const COLUMNS: readonly Column<Call>[] = [
   { id: 'when', label: 'When', width: '110px', phone: true, cell: ({ created_at }) => <Time at={created_at} /> },
-  { id: 'status', label: 'Status', width: '160px', phone: true, cell: ({ status }) => <CallBadge status={status} /> },
+  {
+    id: 'status',
+    label: 'Status',
+    width: '160px',
+    phone: true,
+    cell: ({ status, error_code }) => <CallBadge status={status} error={error_code} />,
+  },
   { id: 'by', label: 'By', width: 'minmax(120px, 1fr)', cell: (call) => <span>{caller(call)}</span> },
   { id: 'from', label: 'From', width: '80px', cell: ({ source }) => <span className={css.quiet}>{source}</span> },
   { id: 'version', label: 'Version', width: '80px', cell: ({ tool_version }) => <code>{tool_version}</code> },

@@ -9,16 +9,31 @@ import { Prose } from '../../ui/Prose'
 import { SkeletonRows } from '../../ui/Skeleton'
 import type { Tool } from './definition'
 import { reference, toolQueries } from './queries'
+import { responsesForm } from './responses'
 import css from './ToolPage.module.css'
 
 interface Form {
   id: string
   label: string
   note: string
+  /** The rendering of the server that it is made of, where that is another. */
+  of?: string
+  made?: (text: string) => string
 }
 
 const FORMS: readonly Form[] = [
-  { id: 'openai', label: 'OpenAI', note: 'An entry of `tools` for chat completions and responses.' },
+  {
+    id: 'openai',
+    label: 'OpenAI Chat Completions',
+    note: 'An entry of `tools` for `/v1/chat/completions`: the function stands inside of it.',
+  },
+  {
+    id: 'openai-responses',
+    of: 'openai',
+    label: 'OpenAI Responses',
+    note: 'An entry of `tools` for `/v1/responses`: flat, and with `strict` off, since that is on where nothing is said.',
+    made: responsesForm,
+  },
   { id: 'anthropic', label: 'Anthropic', note: 'An entry of `tools` for messages.' },
   { id: 'gemini', label: 'Gemini', note: 'An entry of `functionDeclarations`.' },
   { id: 'mcp', label: 'MCP', note: 'An entry of `tools/list`.' },
@@ -75,17 +90,19 @@ function Rendering({
   form: Form
   all: boolean
 }) {
-  const rendering = useQuery(toolQueries.rendering(reference(tool.name, version), form.id, all))
-  const losses = useQuery(toolQueries.losses(tool)).data?.filter(({ code }) => code === `provider.${form.id}`) ?? []
+  const source = form.of ?? form.id
+  const rendering = useQuery(toolQueries.rendering(reference(tool.name, version), source, all))
+  const losses = useQuery(toolQueries.losses(tool)).data?.filter(({ code }) => code === `provider.${source}`) ?? []
   if (rendering.isError) return <Problem error={rendering.error} retry={() => void rendering.refetch()} />
   if (rendering.data === undefined) return <SkeletonRows rows={6} />
+  const text = form.made ? form.made(rendering.data) : rendering.data
   return (
     <section className={css.rendering} aria-label={form.label}>
       <header className={css.renderingHead}>
         <p>
           <Prose text={form.note} />
         </p>
-        <CopyButton text={rendering.data} what={`the ${form.label} form`} />
+        <CopyButton text={text} what={`the ${form.label} form`} />
       </header>
       {losses.map(({ pointer, message, fix, severity }) => (
         <div key={pointer + message} className={css.loss} data-severity={severity}>
@@ -100,7 +117,7 @@ function Rendering({
       ))}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard */}
       <pre className={css.code} tabIndex={0} role="group" aria-label={`${form.label} form`}>
-        {revealed(rendering.data)}
+        {revealed(text)}
       </pre>
     </section>
   )

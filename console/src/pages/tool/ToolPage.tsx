@@ -1,16 +1,20 @@
 // One tool: use it, look back on it, and everything that is known of it.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useCallback } from 'react'
+import { useCallback, useState } from 'react'
 import { asApiError, sentence } from '../../api/errors'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
+import { useShortcuts } from '../../lib/shortcuts'
+import { SUBMIT_KEYS } from '../../lib/submitKey'
 import { to } from '../../paths'
 import { CopyId } from '../../ui/CopyId'
 import { ClassBadge, RiskBadge } from '../../ui/domain'
 import { Select } from '../../ui/Field'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
+import { Prose } from '../../ui/Prose'
+import { type KeyWords, ShortcutsHelp } from '../../ui/ShortcutsHelp'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { type TabSpec, Tabs } from '../../ui/Tabs'
 import { ToolIcon } from '../../ui/ToolIcon'
@@ -84,6 +88,12 @@ function Alike({ name }: { name: string }) {
 
 const ALIKE_MAX = 3
 
+const KEYS: KeyWords = [
+  [SUBMIT_KEYS, 'run the tool with what is in the form'],
+  ['Ctrl K', 'find another tool, or go anywhere'],
+  ['?', 'this list'],
+]
+
 function Shown({ tool, version, all }: { tool: Tool; version: string | undefined; all: boolean }) {
   const search = useSearch({ from: '/shell/tools/$name' })
   const navigate = useNavigate({ from: '/tools/$name' })
@@ -126,8 +136,11 @@ function Shown({ tool, version, all }: { tool: Tool; version: string | undefined
     state: tool.state,
     enabled: tool.enabled,
     stopped: tool.stopped,
+    why_not: tool.whyNot,
     requires_approval: tool.asks,
   } as const
+  const [help, setHelp] = useState(false)
+  useShortcuts({ '?': () => setHelp(true) })
   const tab = tabs.some(({ id }) => id === search.tab) ? (search.tab ?? 'run') : 'run'
   return (
     <Page
@@ -167,6 +180,7 @@ function Shown({ tool, version, all }: { tool: Tool; version: string | undefined
       </div>
       <Notice tool={tool} />
       <Tabs label="Parts of the tool" tabs={tabs} chosen={tab} onChoose={(id) => go({ tab: id === 'run' ? '' : id })} />
+      {help && <ShortcutsHelp keys={KEYS} onClose={() => setHelp(false)} />}
     </Page>
   )
 }
@@ -181,13 +195,15 @@ function Notice({ tool }: { tool: Tool }) {
         ? sentence(tool.stopped)
         : !tool.enabled
           ? 'It is switched off in this tenant: nobody but who may switch it on sees it.'
-          : tool.state === 'deprecated'
-            ? `Deprecated${tool.removeBy ? `, promised until ${tool.removeBy}` : ''}. ${said}`
-            : ''
+          : tool.whyNot
+            ? `${sentence(tool.whyNot)} It can be read and assigned; a call of it would fail.`
+            : tool.state === 'deprecated'
+              ? `Deprecated${tool.removeBy ? `, promised until ${tool.removeBy}` : ''}. ${said}`
+              : ''
   if (words === '') return null
   return (
-    <p className={css.notice} data-tone={tool.state === 'deprecated' && tool.enabled && !tool.stopped ? 'warn' : 'bad'}>
-      {revealed(words)}{' '}
+    <p className={css.notice} data-tone={tool.state !== 'blocked' && tool.enabled && !tool.stopped ? 'warn' : 'bad'}>
+      <Prose text={words} />{' '}
       {tool.replacedBy && (
         <>
           Use <Link {...to.tool(tool.replacedBy.split('@')[0] ?? tool.replacedBy)}>{tool.replacedBy}</Link> instead.

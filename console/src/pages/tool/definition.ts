@@ -33,6 +33,8 @@ export interface Tool {
   enabled: boolean
   /** Why it does not run for now. */
   stopped: string
+  /** Why no call of it runs on this server. */
+  whyNot: string
   /** What was said when its state was set. */
   message: string
   removeBy: string
@@ -89,6 +91,7 @@ export function readTool(answer: unknown): Tool | undefined {
     state: state === 'deprecated' || state === 'blocked' ? state : 'active',
     enabled: raw.enabled !== false,
     stopped: text('stopped'),
+    whyNot: text('why_not'),
     message: text('message'),
     removeBy: text('remove_by'),
     replacedBy: text('replaced_by'),

@@ -12,12 +12,18 @@ export function MarkBadge({ mark }: { mark: Mark | undefined }) {
   )
 }
 
+/** What cannot run at all needs no further words in a list. */
 export function Marks({ tool }: { tool: ToolRow }) {
+  const stop = stops(tool)
   return (
     <>
-      <MarkBadge mark={stops(tool)} />
-      <MarkBadge mark={keys(tool.secrets)} />
-      <MarkBadge mark={asks(tool)} />
+      <MarkBadge mark={stop} />
+      {(!stop || stop.runs) && (
+        <>
+          <MarkBadge mark={keys(tool.secrets)} />
+          <MarkBadge mark={asks(tool)} />
+        </>
+      )}
     </>
   )
 }

@@ -5,6 +5,7 @@ import { PackageOpen, SearchX } from 'lucide-react'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
+import { useShortcuts } from '../../lib/shortcuts'
 import { to } from '../../paths'
 import { moveAmongLinks } from '../../ui/arrows'
 import { Button } from '../../ui/Button'
@@ -14,6 +15,7 @@ import { SearchField } from '../../ui/Field'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { Prose } from '../../ui/Prose'
+import { type KeyWords, ShortcutsHelp } from '../../ui/ShortcutsHelp'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { type Column, Table } from '../../ui/Table'
 import { ToolIcon } from '../../ui/ToolIcon'
@@ -103,6 +105,8 @@ function Library({
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage()
   }, [hasNextPage, isFetchingNextPage, fetchNextPage])
+  const [help, setHelp] = useState(false)
+  useShortcuts({ '?': () => setHelp(true) })
   const narrowed = Object.values(chosen).some(Boolean)
   const everything = categories.data?.items.filter(({ path }) => !path.includes('/'))
   const total = everything?.reduce((sum, { tools }) => sum + tools, 0)
@@ -145,9 +149,18 @@ function Library({
           />
         </div>
       )}
+      {help && <ShortcutsHelp keys={KEYS} onClose={() => setHelp(false)} />}
     </Page>
   )
 }
+
+const KEYS: KeyWords = [
+  ['/', 'search the library'],
+  ['↓ ↑', 'go through the tools'],
+  ['Enter', 'open the tool'],
+  ['Ctrl K', 'find anything, or go anywhere'],
+  ['?', 'this list'],
+]
 
 function words(count: number, narrowed: boolean): string {
   const shown = count.toLocaleString('en')

@@ -29,6 +29,9 @@ test.each([
   [{ state: 'deprecated', enabled: false }, 'switched off'],
   [{ state: 'active', enabled: true, stopped: 'the tool `x` is stopped' }, 'stopped'],
   [{ state: 'blocked', enabled: false, stopped: 'all' }, 'blocked'],
+  [{ state: 'active', enabled: true, why_not: 'tools of kind `http` cannot run on this server' }, 'no runner here'],
+  [{ state: 'deprecated', enabled: true, why_not: 'no runner' }, 'no runner here'],
+  [{ state: 'active', enabled: false, why_not: 'no runner' }, 'switched off'],
 ] as const)('stops: %o', (tool, words) => {
   expect(stops({ requires_approval: false, ...tool })?.words).toBe(words)
 })

@@ -1,5 +1,7 @@
 // How a tool stands, in a few words: what a person must know before they open it.
+import { sentence } from '../../api/errors'
 import type { Shape, Tone } from '../../ui/Badge'
+import { TOOL } from '../../ui/domain'
 import type { ToolRow } from './queries'
 
 export interface Mark {
@@ -7,23 +9,25 @@ export interface Mark {
   shape: Shape
   words: string
   why: string
+  /** Calls of it run all the same. */
+  runs?: boolean
 }
 
-type Standing = Pick<ToolRow, 'state' | 'enabled' | 'stopped' | 'requires_approval'>
+type Standing = Pick<ToolRow, 'state' | 'enabled' | 'stopped' | 'requires_approval' | 'why_not'>
 export type Secret = ToolRow['secrets'][number]
 
+function mark(look: keyof typeof TOOL, why: string): Mark {
+  const [tone, shape, words] = TOOL[look]
+  return { tone, shape, words, why }
+}
+
 /** Why it does not run, if it does not: the strongest reason alone. */
-export function stops({ state, enabled, stopped }: Standing): Mark | undefined {
-  if (state === 'blocked') {
-    return { tone: 'bad', shape: 'diamond', words: 'blocked', why: 'No call of it runs, whoever makes it.' }
-  }
-  if (stopped) return { tone: 'bad', shape: 'diamond', words: 'stopped', why: stopped }
-  if (!enabled) {
-    return { tone: 'idle', shape: 'diamond', words: 'switched off', why: 'It is not enabled in this tenant.' }
-  }
-  if (state === 'deprecated') {
-    return { tone: 'warn', shape: 'ring', words: 'deprecated', why: 'It still runs, and will go one day.' }
-  }
+export function stops({ state, enabled, stopped, why_not }: Standing): Mark | undefined {
+  if (state === 'blocked') return mark('blocked', 'No call of it runs, whoever makes it.')
+  if (stopped) return mark('stopped', sentence(stopped))
+  if (!enabled) return mark('off', 'It is not enabled in this tenant.')
+  if (why_not) return mark('noRunner', sentence(why_not))
+  if (state === 'deprecated') return { ...mark('deprecated', 'It still runs, and will go one day.'), runs: true }
   return undefined
 }
 
@@ -53,8 +57,7 @@ export function keys(secrets: readonly Secret[]): Mark | undefined {
 }
 
 export function asks({ requires_approval }: Standing): Mark | undefined {
-  if (!requires_approval) return undefined
-  return { tone: 'info', shape: 'ring', words: 'asks a person', why: 'Each call waits until a person has decided.' }
+  return requires_approval ? mark('asks', 'Each call waits until a person has decided.') : undefined
 }
 
 function names(secrets: readonly Secret[]): string {

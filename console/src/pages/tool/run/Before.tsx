@@ -18,12 +18,20 @@ export function Before({ tool, reference }: { tool: Tool; reference: string }) {
   if (preflight.isError) return <Problem error={preflight.error} retry={() => void preflight.refetch()} />
   if (!preflight.data) return <div className={css.waitingFacts} role="status" aria-label="Asking what would happen" />
   const { reasons, asks, secrets } = preflight.data
-  const refusals = reasons.filter((reason) => !asks.includes(reason) && !ofSecret(reason, secrets))
+  // The head of the page says already that it cannot run here at all.
+  const refusals = reasons.filter(
+    (reason) => !asks.includes(reason) && !ofSecret(reason, secrets) && reason !== tool.whyNot,
+  )
   const wanting = secrets.filter(({ required, scope, given }) => required && !(scope && given))
   return (
     <section className={css.before} aria-label="What will happen">
       <h2>What will happen</h2>
       <ul className={css.facts}>
+        {tool.whyNot && (
+          <Fact tone="idle" icon={<OctagonX aria-hidden="true" />}>
+            Nothing, on this server. Where it has a runner:
+          </Fact>
+        )}
         {refusals.map((reason) => (
           <Fact key={reason} tone="bad" icon={<OctagonX aria-hidden="true" />}>
             <Prose text={sentence(reason)} />
@@ -49,7 +57,7 @@ export function Before({ tool, reference }: { tool: Tool; reference: string }) {
             It reaches <code>{tool.hosts.join(', ')}</code>.
           </Fact>
         )}
-        {refusals.length === 0 && asks.length === 0 && wanting.length === 0 && (
+        {refusals.length === 0 && asks.length === 0 && wanting.length === 0 && !tool.whyNot && (
           <Fact tone="ok" icon={<CircleCheck aria-hidden="true" />}>
             It runs at once; nobody is asked.
           </Fact>

@@ -9,10 +9,9 @@ import { revealed } from '../../../lib/hidden'
 import { duration } from '../../../lib/time'
 import { Output } from '../../../output/Output'
 import { to } from '../../../paths'
-import { Badge } from '../../../ui/Badge'
 import { Button } from '../../../ui/Button'
 import { CopyId } from '../../../ui/CopyId'
-import { CallBadge } from '../../../ui/domain'
+import { CallBadge, MannerBadge } from '../../../ui/domain'
 import { Problem } from '../../../ui/Problem'
 import { Prose } from '../../../ui/Prose'
 import { Time } from '../../../ui/Time'
@@ -28,10 +27,13 @@ type Details = Schemas['CallDetails']
 export function Outcome({
   tool,
   live,
+  toCorrect,
   runAgain,
 }: {
   tool: Tool
   live: ReturnType<typeof useLiveCall>
+  /** How many things of the input the form shows as wrong because of this call. */
+  toCorrect: number
   runAgain: (() => void) | undefined
 }) {
   const { call, isOpen, said } = live
@@ -44,12 +46,12 @@ export function Outcome({
       <header className={css.outcomeHead}>
         <h2>{call.mode === 'dry_run' ? 'Dry run' : 'Result'}</h2>
         <span role="status">
-          <CallBadge status={call.status} />
+          <CallBadge status={call.status} error={call.error?.code} />
         </span>
         {call.cached && (
-          <Badge tone="idle" title="An earlier answer to the same input">
-            cached
-          </Badge>
+          <span title="An earlier answer to the same input">
+            <MannerBadge manner="cached" />
+          </span>
         )}
         {isRunning ? <Took from={call.started_at ?? call.created_at} /> : <Ended call={call} />}
         <span className={css.right}>
@@ -82,7 +84,7 @@ export function Outcome({
           </pre>
         </div>
       )}
-      <Failure call={call} />
+      <Failure call={call} toCorrect={toCorrect} />
       {call.output !== undefined && call.output !== null && (
         <Output result={call.output} sections={call.mode === 'dry_run' ? [] : tool.sections} />
       )}
@@ -120,13 +122,14 @@ function Ended({ call }: { call: Details }) {
   )
 }
 
-function Failure({ call }: { call: Details }) {
+function Failure({ call, toCorrect }: { call: Details; toCorrect: number }) {
   const { error } = call
+  const decider = call.approval_decided_by_name ?? call.approval_decided_by
   if (call.status === 'rejected') {
     return (
       <div className={css.failure} role="alert">
         <p>
-          <b>Rejected{call.approval_decided_by ? ` by ${call.approval_decided_by}` : ''}.</b>{' '}
+          <b>Rejected{decider ? <> by {revealed(decider)}</> : ''}.</b>{' '}
           {call.approval_reason ? revealed(sentence(call.approval_reason)) : 'No reason was given.'}
         </p>
       </div>
@@ -151,6 +154,15 @@ function Failure({ call }: { call: Details }) {
   }
   if (!error) return null
   const reason = reasonOf(error)
+  // What is wrong stands at the fields, which the form leads to: here it is only said that it did not run.
+  if (toCorrect > 0) {
+    return (
+      <p className={css.code}>
+        <span>The input was refused: see the form.</span>
+        <code>{error.code}</code>
+      </p>
+    )
+  }
   return (
     <div className={css.failure} role="alert">
       <p>

@@ -1,18 +1,20 @@
 // Using a tool: its form, what will happen, and what came of it.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Play, TestTube } from 'lucide-react'
-import { useMemo, useRef, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Schemas } from '../../../api/client'
-import type { Finding } from '../../../api/errors'
+import { type Finding, sentence } from '../../../api/errors'
 import { may, useMe } from '../../../app/session'
 import { SchemaForm } from '../../../form/SchemaForm'
 import { initialValue, type Json, prune, validate } from '../../../form/schema'
+import { showGently } from '../../../lib/gently'
+import { SUBMIT_KEYS, useSubmitKey } from '../../../lib/submitKey'
 import { Button } from '../../../ui/Button'
 import { Problem } from '../../../ui/Problem'
 import { Prose } from '../../../ui/Prose'
 import { SkeletonRows } from '../../../ui/Skeleton'
 import type { Tool } from '../definition'
-import { act, reference, toolQueries } from '../queries'
+import { act, FINAL, reference, toolQueries } from '../queries'
 import { Before } from './Before'
 import { useWhyNotConfirm } from './confirming'
 import { useLiveCall } from './live'
@@ -72,6 +74,8 @@ function Bench({
   const name = reference(tool.name, place.version)
   const whyNot = useWhyNotConfirm()
   const side = useRef<HTMLDivElement>(null)
+  /** The call that was made here, until what came of it was brought into sight. */
+  const shownBy = useRef<string>(undefined)
   const live = useLiveCall(place.call ?? '')
   const submit = useMutation({
     mutationFn: (mode: Schemas['Mode']) =>
@@ -79,9 +83,8 @@ function Bench({
     onSuccess: ({ id }) => {
       // Answered: the next press is another call. Unanswered, the same press again is the same call.
       requestId.current = crypto.randomUUID()
+      shownBy.current = id
       show(id)
-      // On a narrow screen it stands below the form.
-      requestAnimationFrame(() => side.current?.scrollIntoView({ block: 'nearest' }))
       void client.invalidateQueries({ queryKey: ['calls'] })
     },
   })
@@ -94,11 +97,26 @@ function Bench({
   const findings = advice.length > 0 ? advice : submit.isPending ? NO_FINDINGS : refused
   const off = offReason(tool, may(me, 'calls.create')) ?? blocked
 
+  // On a narrow screen it stands below the form: once it is there, and again when it has ended. What is to correct is
+  // in the form, which leads there itself.
+  const { call } = live
+  const isFinal = call !== undefined && FINAL.has(call.status)
+  const isCorrected = refused.length > 0
+  useEffect(() => {
+    if (call === undefined || shownBy.current !== call.id) return
+    if (isFinal) shownBy.current = undefined
+    if (!isCorrected) showGently(side.current)
+  }, [call, isFinal, isCorrected])
+
   const run = (mode: Schemas['Mode']) => {
     const found = validate(tool.inputSchema, prune(value))
     setAdvice(found)
     if (found.length === 0) submit.mutate(mode)
   }
+  const press = () => {
+    if (off === undefined && !submit.isPending) run('execute')
+  }
+  useSubmitKey(press)
 
   return (
     <div className={css.bench}>
@@ -108,7 +126,7 @@ function Bench({
         noValidate
         onSubmit={(event) => {
           event.preventDefault()
-          if (off === undefined && !submit.isPending) run('execute')
+          press()
         }}
       >
         <p className={css.purpose}>
@@ -128,7 +146,7 @@ function Bench({
           onBlocked={setBlocked}
           nothing="It takes no input."
         />
-        {submit.error && <Problem error={submit.error} retry={() => run('execute')} />}
+        {submit.error && refused.length === 0 && <Problem error={submit.error} retry={() => run('execute')} />}
         <div className={css.actions}>
           <Button
             kind={live.isOpen ? 'plain' : 'primary'}
@@ -136,6 +154,7 @@ function Bench({
             icon={<Play aria-hidden="true" />}
             isPending={submit.isPending}
             disabledReason={off}
+            keys={SUBMIT_KEYS}
           >
             {!tool.asks ? 'Run' : whyNot === undefined ? 'Run, then confirm' : 'Ask to run'}
           </Button>
@@ -147,12 +166,21 @@ function Bench({
           >
             Dry run
           </Button>
-          {off !== undefined && <span className={css.quiet}>{off}</span>}
+          {off !== undefined && (
+            <span className={css.quiet}>
+              <Prose text={off} />
+            </span>
+          )}
         </div>
       </form>
       <div ref={side} className={css.side}>
         {place.call ? (
-          <Outcome tool={tool} live={live} runAgain={off === undefined ? () => run('execute') : undefined} />
+          <Outcome
+            tool={tool}
+            live={live}
+            toCorrect={refused.length}
+            runAgain={off === undefined ? () => run('execute') : undefined}
+          />
         ) : (
           <Before tool={tool} reference={name} />
         )}
@@ -165,6 +193,7 @@ function offReason(tool: Tool, mayCall: boolean): string | undefined {
   if (!mayCall) return 'Calling needs the permission calls.create, which the role member has.'
   if (tool.state === 'blocked') return 'This version is blocked: no call of it runs.'
   if (!tool.enabled) return 'It is switched off in this tenant.'
-  if (tool.stopped) return tool.stopped
+  if (tool.stopped) return sentence(tool.stopped)
+  if (tool.whyNot) return 'This server has no runner for it.'
   return undefined
 }

@@ -17,6 +17,17 @@ test('violations stand at their fields, without the place in the words', () => {
   expect(reasonOf(error)).toBe('schema')
 })
 
+test.each([
+  ['the place a tool named', '/expression', '`expression`: a number is missing', 'A number is missing.'],
+  ['a place below', '/lines/1/sku', '`sku`: nobody sells it', 'Nobody sells it.'],
+  ['words that do not begin with it', '/to', 'the address is refused', 'The address is refused.'],
+])('a tool’s own refusal stands at %s', (_, pointer, message, told) => {
+  const error = { code: 'VALIDATION_ERROR', message, details: { reason: 'schema', pointer } } as const
+  expect(findingsOfError(error)).toEqual([{ pointer, message: told }])
+  // Only of what was sent: elsewhere a pointer means something else.
+  expect(findingsOfError({ ...error, code: 'PROVIDER_ERROR' })).toEqual([])
+})
+
 test('a problem points into the body, a finding into the input', () => {
   const problem = (pointer: string) =>
     new ApiError(400, {

@@ -12,24 +12,31 @@ export function findingsOfProblem(error: unknown): Finding[] {
     .map(({ pointer, message }) => ({ pointer: pointer.replace(IN_THE_INPUT, ''), message: sentence(message) }))
 }
 
-/** Of a call that has a record: the violations of the tool's schema. */
+/** Of a call that has a record: what the gate found against the tool's schema, or the place that the tool itself named. */
 export function findingsOfError(error: Schemas['ToolError'] | null | undefined): Finding[] {
   const details: unknown = error?.details
-  if (typeof details !== 'object' || details === null || !('violations' in details)) return []
-  const { violations } = details
-  if (!Array.isArray(violations)) return []
-  return violations.flatMap((violation: unknown) => {
-    if (typeof violation !== 'object' || violation === null) return []
-    const { pointer, message } = violation as { pointer?: unknown; message?: unknown }
-    if (typeof pointer !== 'string' || typeof message !== 'string') return []
-    return [{ pointer, message: atItsPlace(message, pointer) }]
-  })
+  if (!error || typeof details !== 'object' || details === null) return []
+  const { violations, pointer } = details as { violations?: unknown; pointer?: unknown }
+  const listed = Array.isArray(violations) ? violations.flatMap(findingOf) : []
+  if (listed.length > 0 || error.code !== 'VALIDATION_ERROR') return listed
+  return findingOf({ pointer, message: error.message })
 }
 
-/** Beside a field nobody needs to be told which field: “`/seconds` must be a number” becomes “Must be a number.” */
+function findingOf(violation: unknown): Finding[] {
+  if (typeof violation !== 'object' || violation === null) return []
+  const { pointer, message } = violation as { pointer?: unknown; message?: unknown }
+  if (typeof pointer !== 'string' || typeof message !== 'string') return []
+  return [{ pointer, message: atItsPlace(message, pointer) }]
+}
+
+/**
+ * Beside a field nobody needs to be told which field: “`/seconds` must be a number” becomes “Must be a number.”, and a
+ * tool’s own “`seconds`: too many” becomes “Too many.”
+ */
 function atItsPlace(message: string, pointer: string): string {
-  const named = `\`${pointer}\` `
-  return sentence(message.startsWith(named) ? message.slice(named.length) : message)
+  const name = pointer.slice(pointer.lastIndexOf('/') + 1)
+  const named = [`\`${pointer}\` `, `\`${pointer}\`: `, `\`${name}\`: `].find((start) => message.startsWith(start))
+  return sentence(named === undefined ? message : message.slice(named.length))
 }
 
 /** Why it failed, by the machine's word for it, if the server gave one. */

@@ -7,6 +7,7 @@ import { revealed } from '../../../lib/hidden'
 import { Badge, type Shape, type Tone } from '../../../ui/Badge'
 import { Button } from '../../../ui/Button'
 import { CopyId } from '../../../ui/CopyId'
+import { ToolStateBadge } from '../../../ui/domain'
 import { Select } from '../../../ui/Field'
 import { Body } from '../../../ui/Page'
 import { Problem } from '../../../ui/Problem'
@@ -22,12 +23,6 @@ import css from './Versions.module.css'
 const SideBySide = lazy(async () => ({ default: (await import('./SideBySide')).SideBySide }))
 
 type VersionRow = Schemas['VersionSummary']
-
-export const STATE: Readonly<Record<Schemas['ToolState'], readonly [tone: Tone, shape: Shape]>> = {
-  active: ['ok', 'dot'],
-  deprecated: ['warn', 'ring'],
-  blocked: ['bad', 'diamond'],
-}
 
 const CHANGE: Readonly<Record<Schemas['ChangeClass'], readonly [tone: Tone, shape: Shape, words: string]>> = {
   breaking: ['bad', 'diamond', 'breaking'],
@@ -124,7 +119,6 @@ function Row({
   compare: (change: Compared) => void
   use: (version: string) => void
 }) {
-  const [tone, shape] = STATE[row.state]
   const notes = [
     row.message,
     row.replaced_by && `Use ${row.replaced_by}`,
@@ -137,9 +131,7 @@ function Row({
         <code>{row.version}</code>
       </th>
       <td>
-        <Badge tone={tone} shape={shape}>
-          {row.state}
-        </Badge>
+        <ToolStateBadge state={row.state} />
         {note && <span className={css.rules}>{revealed(sentence(note))}</span>}
       </td>
       <td>
