@@ -64,10 +64,10 @@ export function Assignments({ agent }: { agent: string }) {
       width: '180px',
       align: 'right',
       cell: (assignment) => (
-        <>
+        <span className={css.acts}>
           <Button size="small" disabledReason={refused} onPress={() => setChanging(assignment)}>
             Profile
-          </Button>{' '}
+          </Button>
           <Button
             size="small"
             disabledReason={refused}
@@ -76,7 +76,7 @@ export function Assignments({ agent }: { agent: string }) {
           >
             Take back
           </Button>
-        </>
+        </span>
       ),
     },
   ]
