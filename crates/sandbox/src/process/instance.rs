@@ -1,0 +1,269 @@
+//! One instance and one run in it. It is never used twice.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
+use toolgate_contracts::json;
+
+use crate::capture::Capture;
+use crate::error::SandboxError;
+use crate::frame::{self, FrameError, Kind};
+use crate::kernel;
+use crate::process::zygote::{Born, Exit, Zygote};
+use crate::request::{HostCall, HostCalls, Limits, Network, SandboxRequest, Tier};
+use crate::result::{Ended, LimitKind, Raised, SandboxResult, Usage};
+
+/// How long an instance may take to be ready, on a machine under load.
+const READY: Duration = Duration::from_secs(30);
+/// How long the word about a death that has happened may take.
+const LAST_WORD: Duration = Duration::from_secs(5);
+const TEXT_BYTES_MAX: u64 = 64 * 1024;
+const HOST_CALL_BYTES_MAX: usize = 1024 * 1024;
+/// One run asks the host no more often than this.
+const HOST_CALLS_MAX: usize = 1000;
+/// How often processor time is looked at, at most and at least.
+const LOOK_MIN: Duration = Duration::from_millis(5);
+const LOOK_MAX: Duration = Duration::from_millis(500);
+
+pub struct Instance {
+    channel: UnixStream,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    process: Process,
+    exit: oneshot::Receiver<Exit>,
+    // What the instance was forked from lives at least as long.
+    _zygote: Arc<Zygote>,
+}
+
+/// The process of an instance: killed when nobody holds it.
+struct Process {
+    descriptor: OwnedFd,
+    pid: Pid,
+}
+
+impl Process {
+    fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.descriptor, Signal::KILL);
+    }
+
+    /// The most memory it had at once.
+    fn peak_memory_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_pid())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kilobytes * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Instance {
+    /// Has one born, and waits until all its barriers stand.
+    pub async fn prepare(zygote: Arc<Zygote>, scratch_bytes: u64) -> Result<Self, SandboxError> {
+        let broke = || SandboxError::broke("preparing an instance");
+        let (ours, theirs) = StdUnixStream::pair().map_err(broke())?;
+        ours.set_nonblocking(true).map_err(broke())?;
+        let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from);
+        let (stdout, stdout_theirs) = pipe().map_err(broke())?;
+        let (stderr, stderr_theirs) = pipe().map_err(broke())?;
+        let descriptors = [theirs.into(), stdout_theirs, stderr_theirs];
+        let Born { process, exit } = zygote.order(scratch_bytes, descriptors).await.map_err(broke())?;
+        let pid = pid_of(&process).map_err(broke())?;
+        let mut instance = Self {
+            channel: UnixStream::from_std(ours).map_err(broke())?,
+            stdout: pipe::Receiver::from_owned_fd(stdout).map_err(broke())?,
+            stderr: pipe::Receiver::from_owned_fd(stderr).map_err(broke())?,
+            process: Process { descriptor: process, pid },
+            exit,
+            _zygote: zygote,
+        };
+        let first = tokio::time::timeout(READY, frame::read(&mut instance.channel, |_| TEXT_BYTES_MAX)).await;
+        let why = match first {
+            Ok(Ok((Kind::Ready, _))) => return Ok(instance),
+            Ok(Ok((Kind::Unready, text))) => String::from_utf8_lossy(&text).into_owned(),
+            Ok(Ok((kind, _))) => format!("an instance began with {kind:?}"),
+            Ok(Err(error)) => format!("an instance did not begin: {error}"),
+            Err(_) => format!("an instance was not ready in {READY:?}"),
+        };
+        Err(SandboxError::Start { why })
+    }
+
+    /// Whether it still waits for its run.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.exit.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+    }
+
+    /// Hands over the code and waits for how it ends; dropping the future kills it.
+    pub async fn run(self, request: &SandboxRequest) -> Result<SandboxResult, SandboxError> {
+        let SandboxRequest { code, input, limits, network, tier: _, output } = request;
+        let Self { mut channel, stdout, stderr, process, mut exit, _zygote } = self;
+        let started = Instant::now();
+        let cpu_before = kernel::cpu_of(process.pid).unwrap_or_default();
+        let mut capture = Capture::new(stdout, stderr, limits.output_bytes, output.clone());
+        let mut ended = {
+            let head = header(limits, network, cpu_before, code.len(), input.len());
+            let speak = async {
+                match channel.write_all(&[&head, code.as_bytes(), input].concat()).await {
+                    Ok(()) => converse(&mut channel, limits, network).await,
+                    Err(_) => None,
+                }
+            };
+            // The order matters when several are ready: an answer counts before a limit that is reached just then.
+            tokio::select! {
+                biased;
+                ended = speak => ended,
+                () = capture.run() => Some(Ended::Limit(LimitKind::Output)),
+                () = cpu_over(process.pid, limits, cpu_before) => Some(Ended::Limit(LimitKind::Cpu)),
+                () = tokio::time::sleep(limits.wall) => Some(Ended::Limit(LimitKind::Wall)),
+            }
+        };
+        let wall = started.elapsed();
+        // While it is still there, so that the figures are its own.
+        let mut usage = Usage {
+            cpu: kernel::cpu_of(process.pid).unwrap_or_default().saturating_sub(cpu_before),
+            wall,
+            peak_memory_bytes: process.peak_memory_bytes().unwrap_or_default(),
+        };
+        process.kill();
+        capture.drain();
+        if ended.is_none()
+            && let Ok(Ok(exit)) = tokio::time::timeout(LAST_WORD, &mut exit).await
+        {
+            usage.cpu = exit.cpu.saturating_sub(cpu_before);
+            usage.peak_memory_bytes = exit.peak_memory_bytes;
+            ended = Some(fate(exit, &usage, limits));
+        }
+        if capture.is_over() {
+            ended = Some(Ended::Limit(LimitKind::Output));
+        }
+        let ended = ended.unwrap_or_else(|| Ended::Died { how: "it is not known how".to_owned() });
+        let (stdout, stderr) = capture.into_parts();
+        Ok(SandboxResult { tier: Tier::Process, ended, stdout, stderr, usage })
+    }
+}
+
+/// The process id of a descriptor, as we see it.
+fn pid_of(descriptor: &OwnedFd) -> io::Result<Pid> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
+    let number = text.lines().find_map(|line| line.strip_prefix("Pid:")).and_then(|text| text.trim().parse().ok());
+    number.and_then(Pid::from_raw).ok_or_else(|| io::Error::other("an instance ended before it began"))
+}
+
+/// What the instance reads before the code.
+fn header(limits: &Limits, network: &Network, cpu_before: Duration, code: usize, input: usize) -> Vec<u8> {
+    let Limits { cpu, wall: _, memory_bytes, output_bytes: _, open_files, processes, scratch_bytes } = *limits;
+    // A second later than we look ourselves: the kernel's limit counts whole seconds, and is there if we are not.
+    let seconds = (cpu + cpu_before).as_secs() + 2;
+    let hosts = u64::from(matches!(network, Network::Through(_)));
+    let mut bytes = Vec::with_capacity(56);
+    for word in [seconds, memory_bytes, open_files, processes, scratch_bytes, hosts] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    for length in [code, input] {
+        bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+    }
+    bytes
+}
+
+/// Listens until there is an answer, and does what is asked of the host; `None` if it left without a word.
+async fn converse(channel: &mut UnixStream, limits: &Limits, network: &Network) -> Option<Ended> {
+    let unreadable = |why: String| Some(Ended::Unreadable { why });
+    let bytes_max = |kind| match kind {
+        Kind::Value => limits.output_bytes,
+        Kind::Call => HOST_CALL_BYTES_MAX as u64,
+        Kind::Ready | Kind::Unready | Kind::Raised | Kind::Limit => TEXT_BYTES_MAX,
+    };
+    for _ in 0..=HOST_CALLS_MAX {
+        let (kind, body) = match frame::read(channel, bytes_max).await {
+            Ok(read) => read,
+            Err(FrameError::Ended | FrameError::Io(_)) => return None,
+            Err(FrameError::TooLong { kind: Kind::Value, .. }) => return Some(Ended::Limit(LimitKind::Output)),
+            Err(error @ (FrameError::Kind(_) | FrameError::TooLong { .. })) => return unreadable(error.to_string()),
+        };
+        match kind {
+            Kind::Value => {
+                return match json::read(&body, body.len()) {
+                    Ok(value) => Some(Ended::Finished(value)),
+                    Err(error) => unreadable(error.to_string()),
+                };
+            }
+            Kind::Raised => {
+                let raised = json::read(&body, body.len()).and_then(json::decode::<Raised>);
+                return match raised {
+                    Ok(raised) => Some(Ended::Raised(raised)),
+                    Err(error) => unreadable(error.to_string()),
+                };
+            }
+            Kind::Limit => {
+                let named = LimitKind::ALL.into_iter().find(|limit| limit.word().as_bytes() == body);
+                return match named {
+                    Some(limit) => Some(Ended::Limit(limit)),
+                    None => unreadable("it names no limit".to_owned()),
+                };
+            }
+            Kind::Call => {
+                let Network::Through(host) = network else {
+                    return unreadable("it called the host, and has none".to_owned());
+                };
+                let (good, told) = match answer(host.as_ref(), &body).await {
+                    Ok(value) => (1, value),
+                    Err(why) => (0, Value::String(why)),
+                };
+                let told = told.to_string();
+                let length = u32::try_from(told.len()).ok()?.to_le_bytes();
+                let [a, b, c, d] = length;
+                channel.write_all(&[&[good, a, b, c, d], told.as_bytes()].concat()).await.ok()?;
+            }
+            Kind::Ready | Kind::Unready => return unreadable(format!("it said {kind:?} while it ran")),
+        }
+    }
+    unreadable(format!("it called the host more than {HOST_CALLS_MAX} times"))
+}
+
+async fn answer(host: &dyn HostCalls, body: &[u8]) -> Result<Value, String> {
+    let value = json::read(body, HOST_CALL_BYTES_MAX).map_err(|error| error.to_string())?;
+    let Value::Object(mut members) = value else { return Err("a host call is an object".to_owned()) };
+    let (Some(Value::String(name)), argument) = (members.remove("name"), members.remove("argument")) else {
+        return Err("a host call has a name".to_owned());
+    };
+    host.call(HostCall { name, argument: argument.unwrap_or(Value::Null) }).await
+}
+
+/// Returns when the processor time is used up. It cannot be used faster than by all threads at once.
+async fn cpu_over(pid: Pid, limits: &Limits, before: Duration) {
+    let threads = u32::try_from(limits.processes).unwrap_or(u32::MAX).max(1);
+    loop {
+        // Gone: how it ended is told by others.
+        let Some(used) = kernel::cpu_of(pid) else { return std::future::pending().await };
+        let left = limits.cpu.saturating_sub(used.saturating_sub(before));
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep((left / threads).clamp(LOOK_MIN, LOOK_MAX)).await;
+    }
+}
+
+/// What the way in which it ended says.
+fn fate(exit: Exit, usage: &Usage, limits: &Limits) -> Ended {
+    let (signal, code) = (exit.status & 0x7f, exit.status >> 8 & 0xff);
+    let full = usage.peak_memory_bytes >= limits.memory_bytes / 10 * 9;
+    match signal {
+        libc::SIGKILL if usage.cpu >= limits.cpu => Ended::Limit(LimitKind::Cpu),
+        libc::SIGKILL | libc::SIGSEGV | libc::SIGABRT | libc::SIGBUS if full => Ended::Limit(LimitKind::Memory),
+        0 => Ended::Died { how: format!("it left with status {code}") },
+        signal => Ended::Died { how: format!("signal {signal} ended it") },
+    }
+}

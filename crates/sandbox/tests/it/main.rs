@@ -1,0 +1,6 @@
+//! The sandbox on this machine: what runs, what each limit does, and everything that must not be possible.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod runs;
+mod world;
