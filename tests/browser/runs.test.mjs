@@ -115,7 +115,7 @@ productTest('a run is followed as it goes on: calls, waits, questions, runs unde
 
   // A call opens beside it.
   await timeline(page).filter({ hasText: 'send_email' }).getByRole('link').click()
-  await page.getByRole('dialog', { name: 'Call' }).getByText('waits for a person').first().waitFor()
+  await page.getByRole('dialog', { name: 'Call' }).getByRole('region', { name: 'Approval' }).getByText('waits', { exact: true }).waitFor()
   await page.keyboard.press('Escape')
 
   await page.getByRole('button', { name: 'Cancel run' }).click()
