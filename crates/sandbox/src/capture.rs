@@ -100,5 +100,5 @@ async fn readable(stream: Option<&pipe::Receiver>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

@@ -45,7 +45,7 @@ pub struct ChildLimits {
 impl Default for ChildLimits {
     fn default() -> Self {
         Self {
-            wall: Duration::from_secs(60),
+            wall: Duration::from_mins(1),
             grace: Duration::from_secs(2),
             cpu: None,
             memory_bytes: None,
@@ -284,7 +284,11 @@ fn spawn(request: ChildRequest) -> io::Result<StdChild> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let limited = |(resource, at_most): (_, Option<u64>)| at_most.map(|at_most| ResourceLimit { resource, at_most });
+    let limited = |(resource, value): (_, Option<u64>)| {
+        // Warned, it dies of a signal that says why; who ignores that has a second more.
+        let more = u64::from(resource == libc::RLIMIT_CPU);
+        value.map(|value| ResourceLimit { resource, warned_at: value, at_most: value + more })
+    };
     kernel::leash(&mut command, limits.into_iter().filter_map(limited).collect());
     command.spawn()
 }

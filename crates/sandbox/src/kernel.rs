@@ -28,10 +28,11 @@ pub fn cpu_of(pid: Pid) -> Option<Duration> {
     Some(Duration::new(time.tv_sec.try_into().ok()?, time.tv_nsec.try_into().ok()?))
 }
 
-/// A limit of the kernel's for a child: which, and how much.
+/// A limit of the kernel's for a child: which, how much it is warned at, and how much is the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceLimit {
     pub resource: libc::__rlimit_resource_t,
+    pub warned_at: u64,
     pub at_most: u64,
 }
 
@@ -44,8 +45,8 @@ pub fn leash(command: &mut Command, limits: Vec<ResourceLimit>) {
         let killed = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
         // SAFETY: plain system call.
         done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, killed, 0, 0, 0) })?;
-        for ResourceLimit { resource, at_most } in &limits {
-            let limit = libc::rlimit { rlim_cur: *at_most, rlim_max: *at_most };
+        for ResourceLimit { resource, warned_at, at_most } in &limits {
+            let limit = libc::rlimit { rlim_cur: *warned_at, rlim_max: *at_most };
             // SAFETY: the limit is valid for the call.
             done(unsafe { libc::setrlimit(*resource, &raw const limit) })?;
         }

@@ -311,13 +311,12 @@ impl Launch {
             // SAFETY: plain system call.
             check(Step::Pid, unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
         });
-        let failed = match done {
-            Err(failed) => failed,
-            Ok(()) => {
-                // SAFETY: the path is a C string, both lists end with a null pointer and live until then.
-                unsafe { libc::execve(self.program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
-                (Step::Execute, errno())
-            }
+        let failed = if let Err(failed) = done {
+            failed
+        } else {
+            // SAFETY: the path is a C string, both lists end with a null pointer and live until then.
+            unsafe { libc::execve(self.program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+            (Step::Execute, errno())
         };
         report(STATUS_FD, failed.0 as u32, failed.1, 0);
         // SAFETY: `_exit` ends the process without running anything of ours.

@@ -18,6 +18,8 @@ import traceback
 
 CONTROL, PROC, RULESET = 3, 4, 5
 CHANNEL = 3
+# Of a thread: reserved rather than used, so it is not taken from what the code may allocate.
+STACK = 2 << 20
 config = json.loads(sys.argv[1])
 del sys.argv[1:]
 for path in config["libraries"]:
@@ -258,6 +260,7 @@ def instance(order, descriptors):
         import threading
 
         lock = threading.Lock()
+        threading.stack_size(STACK)
         # The first run of anything touches pages that are still shared: do it before anybody waits.
         warm_up = "def main(input):\n    return {'sum': sum(n for n in input['n']), 'text': f'{input!r:>10}'}\n"
         run(warm_up, b'{"n": [1, 2, 3]}', fresh())
@@ -270,7 +273,7 @@ def instance(order, descriptors):
     cpu, memory, files, threads, size, hosts, source, given = struct.unpack("<QQQQQQII", exactly(56))
     for name, value in (
         (resource.RLIMIT_CPU, cpu),
-        (resource.RLIMIT_AS, address_space + memory),
+        (resource.RLIMIT_AS, address_space + memory + threads * STACK),
         (resource.RLIMIT_NOFILE, files + CHANNEL + 1),
         (resource.RLIMIT_NPROC, threads),
         (resource.RLIMIT_FSIZE, size),

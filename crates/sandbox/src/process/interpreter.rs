@@ -211,10 +211,8 @@ impl Interpreter {
 
     /// What the bootstrap is told.
     fn config(&self, settings: &Settings, landlock: bool) -> Result<String, SandboxError> {
-        let programs: Vec<String> = filter::programs()?
-            .iter()
-            .map(|program| filter::bytes(program).iter().map(|byte| format!("{byte:02x}")).collect())
-            .collect();
+        let programs: Vec<String> =
+            filter::programs()?.iter().map(|program| data_encoding::HEXLOWER.encode(&filter::bytes(program))).collect();
         let rlimits = [
             (libc::RLIMIT_CORE, 0),
             (libc::RLIMIT_MEMLOCK, 0),

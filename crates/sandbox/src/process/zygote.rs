@@ -26,7 +26,7 @@ use crate::request::Settings;
 use crate::spawner::Spawner;
 
 /// How long the interpreter may take to be ready, on a machine under load.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 const ORDER_BYTES: usize = 24;
 const NOTE_BYTES: usize = 37;
 /// A note and, once, the names of modules that are missing.
@@ -183,32 +183,27 @@ fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
 }
 
 async fn listen(control: Arc<AsyncFd<OwnedFd>>, waiting: Arc<Mutex<Waiting>>, complaints: pipe::Receiver) {
-    loop {
-        match receive(&control).await {
-            Ok(Some(note)) => {
-                let mut waiting = lock(&waiting);
-                match (note.kind, note.process) {
-                    (b'P', Some(process)) => {
-                        if let Some(born) = waiting.born.remove(&note.instance) {
-                            let _ = born.send(Ok(process));
-                        }
-                    }
-                    (b'F', _) => {
-                        waiting.exits.remove(&note.instance);
-                        if let Some(born) = waiting.born.remove(&note.instance) {
-                            let _ = born.send(Err(io::Error::from_raw_os_error(note.number)));
-                        }
-                    }
-                    (b'E', _) => {
-                        if let Some(ended) = waiting.exits.remove(&note.instance) {
-                            let Note { number: status, cpu, peak_memory_bytes, .. } = note;
-                            let _ = ended.send(Exit { status, cpu, peak_memory_bytes });
-                        }
-                    }
-                    (kind, _) => tracing::warn!(kind, "the interpreter of the sandbox said something unknown"),
+    while let Ok(Some(note)) = receive(&control).await {
+        let mut waiting = lock(&waiting);
+        match (note.kind, note.process) {
+            (b'P', Some(process)) => {
+                if let Some(born) = waiting.born.remove(&note.instance) {
+                    let _ = born.send(Ok(process));
                 }
             }
-            Ok(None) | Err(_) => break,
+            (b'F', _) => {
+                waiting.exits.remove(&note.instance);
+                if let Some(born) = waiting.born.remove(&note.instance) {
+                    let _ = born.send(Err(io::Error::from_raw_os_error(note.number)));
+                }
+            }
+            (b'E', _) => {
+                if let Some(ended) = waiting.exits.remove(&note.instance) {
+                    let Note { number: status, cpu, peak_memory_bytes, .. } = note;
+                    let _ = ended.send(Exit { status, cpu, peak_memory_bytes });
+                }
+            }
+            (kind, _) => tracing::warn!(kind, "the interpreter of the sandbox said something unknown"),
         }
     }
     let said = complaint(&complaints).await;

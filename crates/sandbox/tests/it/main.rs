@@ -2,5 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod children;
+mod escapes;
+mod limits;
 mod runs;
 mod world;

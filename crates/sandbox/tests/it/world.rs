@@ -5,7 +5,7 @@ use std::time::Duration;
 use toolgate_sandbox::{Ended, Limits, Sandbox, SandboxRequest, SandboxResult, Settings, Spawner};
 
 pub fn limits() -> Limits {
-    Limits { cpu: Duration::from_secs(20), wall: Duration::from_secs(60), memory_bytes: 128 << 20, ..Limits::default() }
+    Limits { cpu: Duration::from_secs(20), wall: Duration::from_mins(1), memory_bytes: 128 << 20, ..Limits::default() }
 }
 
 /// `None`, with a loud word, only where the kernel really has no user namespaces.
