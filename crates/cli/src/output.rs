@@ -9,7 +9,7 @@ mod table;
 use std::io::{self, IsTerminal as _, Write};
 
 use serde_json::Value;
-use toolgate_registry::finding::is_hidden;
+use toolgate_contracts::unseen::is_unseen;
 
 use crate::connect::Environment;
 use crate::failure::{Done, Exit, Failure};
@@ -194,7 +194,7 @@ pub fn clean(text: &str) -> String {
         match c {
             '\n' => out.push('\n'),
             '\t' => out.push_str("    "),
-            _ if c.is_control() || is_hidden(c) => out.extend(c.escape_unicode()),
+            _ if is_unseen(c) => out.extend(c.escape_unicode()),
             _ => out.push(c),
         }
     }
@@ -210,7 +210,7 @@ pub fn clean_line(text: &str) -> String {
 fn escape_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c != '\n' && (c.is_control() || is_hidden(c)) {
+        if c != '\n' && is_unseen(c) {
             let mut units = [0; 2];
             out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
         } else {
@@ -282,7 +282,7 @@ mod tests {
     fn escaped_json_is_the_same_value() {
         let value = json!({"a\u{202e}": "x\u{1b}\u{9b}\u{E0041}\u{200d}é\n"});
         let text = escape_json(&serde_json::to_string_pretty(&value).unwrap());
-        assert!(text.chars().all(|c| c == '\n' || !(c.is_control() || is_hidden(c))), "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !is_unseen(c)), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 

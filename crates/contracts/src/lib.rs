@@ -28,6 +28,7 @@ pub mod secret;
 pub mod settings;
 pub mod sql;
 pub mod token;
+pub mod unseen;
 
 pub use agent::{Agent, AgentState, KillScope, Limits, Profile, RateLimit, TenantLimits, Toolset};
 pub use amount::Amount;

@@ -146,6 +146,7 @@ impl Engine {
             let told = format!("`reason` has {} bytes", reason.len());
             return Err(Fault::invalid(told, format!("say how you know, in at most {REASON_BYTES_MAX}")).at("/reason"));
         }
+        toolgate_contracts::unseen::check_text("reason", &reason)?;
         let redactor = self.redactor_of(caller.tenant, &record).await?;
         if let Some(output) = &mut output {
             strict::normalize(output).map_err(Fault::from)?;

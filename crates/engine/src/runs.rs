@@ -70,7 +70,7 @@ impl Engine {
     pub async fn open_run(&self, caller: &Caller, new: NewRun) -> Result<Run, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
         let NewRun { title, agent, parent_run_id, limits, labels } = new;
-        check_title(title.as_deref())?;
+        check_title("title", title.as_deref())?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let parent = match parent_run_id {
@@ -338,7 +338,7 @@ impl Engine {
 
     pub async fn add_step(&self, caller: &Caller, run: RunId, title: &str) -> Result<Step, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
-        check_title(Some(title))?;
+        check_title("title", Some(title))?;
         let run = self.own_run(caller, run).await?;
         if run.state.is_final() {
             return Err(Fault::conflict(format!("the run is {}", run.state), "open another run"));
@@ -383,7 +383,7 @@ impl Engine {
                 return Err(Fault::invalid(told, "end a run as `completed`, `failed` or `cancelled`").at("/state"));
             }
         };
-        check_title(reason)?;
+        check_title("reason", reason)?;
         let now = self.clock.now();
         let ended = Fault::conflict(format!("the run is {} already", run.state), "there is nothing to end");
         let mut data = Map::new();
@@ -428,7 +428,8 @@ impl Engine {
     }
 }
 
-fn check_title(text: Option<&str>) -> Result<(), Fault> {
+fn check_title(member: &str, text: Option<&str>) -> Result<(), Fault> {
+    toolgate_contracts::unseen::check_text(member, text.unwrap_or_default())?;
     match text {
         Some(text) if text.trim().is_empty() || text.len() > TITLE_BYTES_MAX => Err(Fault::invalid(
             format!("a title or reason of {} bytes", text.len()),

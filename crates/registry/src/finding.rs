@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use toolgate_contracts::unseen::is_unseen;
 use utoipa::ToSchema;
 
 /// How much of a foreign text a message quotes.
@@ -137,18 +138,9 @@ pub fn shown(text: &str) -> String {
 }
 
 fn escaped(c: char) -> impl Iterator<Item = char> {
-    let hidden = c.is_control() || is_hidden(c);
+    let hidden = is_unseen(c);
     let (escape, plain) = if hidden { (Some(c.escape_unicode()), None) } else { (None, Some(c)) };
     escape.into_iter().flatten().chain(plain)
-}
-
-/// Characters that a person does not see and a model reads: zero-width, bidirectional controls, tags,
-/// variation selectors, private use and the like.
-pub fn is_hidden(c: char) -> bool {
-    matches!(u32::from(c),
-        0x00AD | 0x034F | 0x061C | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180B..=0x180F
-        | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0
-        | 0xFFF0..=0xFFFB | 0xE000..=0xF8FF | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF | 0xF0000..=0x0010_FFFF)
 }
 
 /// Suggestions in one run, and words that one suggestion is chosen from: more would take long to find.
@@ -200,7 +192,6 @@ mod tests {
     fn foreign_text_cannot_steer_a_terminal() {
         assert_eq!(shown("a\u{1b}[2J\u{202e}b"), "a\\u{1b}[2J\\u{202e}b");
         assert_eq!(shown(&"x".repeat(100)).chars().count(), 81);
-        assert!(is_hidden('\u{E0041}') && is_hidden('\u{200d}') && !is_hidden('é') && !is_hidden('日'));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 import type { Json } from '../../form/json'
 import { canonical } from '../../lib/canonical'
 import { codeOf } from '../../lib/hidden'
+import { classOf, UNSEEN } from '../../lib/unseen'
 
 export type PartKind = 'name' | 'text' | 'number' | 'word' | 'mark' | 'hidden' | 'break'
 
@@ -19,26 +20,23 @@ export interface Line {
   parts: readonly Part[]
 }
 
-/** Characters that do not show themselves: the same list as the server's `input_shown`. */
-const UNSEEN =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  // biome-ignore lint/suspicious/noMisleadingCharacterClass: single code points, with the u flag
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu
+/** Characters that do not show themselves, as in the server's `input_shown`. */
+const HIDDEN = new RegExp(classOf(UNSEEN), 'gu')
 
 /** As the server writes out what eyes do not see. */
 export function shown(text: string): string {
-  return text.replace(UNSEEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
+  return text.replace(HIDDEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
 }
 
 /** The codes of characters in a value that a form or an editor would not show. */
 export function unseenIn(value: unknown): string[] {
-  const found = canonical(value).match(UNSEEN) ?? []
+  const found = canonical(value).match(HIDDEN) ?? []
   return [...new Set(found)].map(codeOf)
 }
 
 /** The value without them. Line ends and tabs stay: they are written out wherever a value is shown. */
 export function withoutUnseen(value: Json): Json {
-  if (typeof value === 'string') return value.replace(UNSEEN, (one) => (/[\n\r\t]/.test(one) ? one : ''))
+  if (typeof value === 'string') return value.replace(HIDDEN, (one) => (/[\n\r\t]/.test(one) ? one : ''))
   if (Array.isArray(value)) return value.map(withoutUnseen)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutUnseen(member)]))

@@ -300,6 +300,7 @@ fn check_reason(choice: &Choice) -> Result<(), Fault> {
         let told = format!("`reason` has {} bytes", reason.len());
         return Err(Fault::invalid(told, format!("use at most {REASON_BYTES_MAX}")).at("/reason"));
     }
+    toolgate_contracts::unseen::check_text("reason", reason)?;
     if choice.decision == Vote::Reject && (choice.input.is_some() || choice.standing.is_some()) {
         return Err(Fault::invalid("a rejection with an input or a standing grant", "leave them out").at("/decision"));
     }

@@ -18,7 +18,7 @@ pub fn check_text(text: &str, member: &str, bytes_max: usize) -> Result<(), Faul
             let told = format!("`{member}` holds the character {}", control.escape_unicode());
             Err(Fault::invalid(told, "write plain text").at(at))
         }
-        None => Ok(()),
+        None => toolgate_contracts::unseen::check_text(member, text),
     }
 }
 

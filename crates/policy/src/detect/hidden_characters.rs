@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 use toolgate_contracts::Fault;
+use toolgate_contracts::unseen::is_unseen;
 
 use super::Kinds;
 use super::walk::{Found, Leaf};
@@ -82,7 +83,7 @@ const NON_JOINER: char = '\u{200c}';
 fn kind_of(before: Option<char>, character: char, after: Option<char>, is_first: bool) -> Option<Kind> {
     match character {
         '\u{1b}' | '\u{9b}' => Some(Kind::Ansi),
-        '\t' | '\n' | '\r' => None,
+        '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => None,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => Some(Kind::Control),
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(Kind::Bidi),
         // Marks belong between letters of both directions; between others they only hide.
@@ -96,21 +97,16 @@ fn kind_of(before: Option<char>, character: char, after: Option<char>, is_first:
         // A place where a word may break; in anything but a word it hides.
         '\u{ad}' => (!(before.is_some_and(char::is_alphabetic) && after.is_some_and(char::is_alphabetic)))
             .then_some(Kind::ZeroWidth),
-        '\u{200b}'
-        | '\u{2060}'..='\u{2065}'
-        | '\u{206a}'..='\u{206f}'
-        | '\u{180e}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{3164}'
-        | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{34f}' => Some(Kind::ZeroWidth),
+        // A cell without dots, among cells with some.
+        '\u{2800}' => (![before, after].into_iter().flatten().any(|c| matches!(c, '\u{2801}'..='\u{28ff}')))
+            .then_some(Kind::ZeroWidth),
         _ if is_tag(character) => Some(Kind::Tags),
         _ if is_selector(character) => {
             (before.is_none_or(|before| is_selector(before) || before.is_ascii_whitespace())).then_some(Kind::Tags)
         }
-        _ => None,
+        // Fonts of terminals and pages have signs of their own here, which are seen.
+        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'.. => None,
+        _ => is_unseen(character).then_some(Kind::ZeroWidth),
     }
 }
 
@@ -119,7 +115,7 @@ fn is_tag(character: char) -> bool {
 }
 
 fn is_selector(character: char) -> bool {
-    matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+    matches!(character, '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// The bytes of the tags that make a black flag the flag of a region: three to six letters or digits, and the end.

@@ -346,7 +346,18 @@ fn hidden_characters_match_where_no_script_needs_them() {
     check(
         "hidden_characters",
         only("zero_width"),
-        &["pay\u{200b}pal", "a\u{2060}b", "a\u{feff}b", "a\u{200d}b", "a\u{200c}b", "1\u{ad}2", "\u{3164}"],
+        &[
+            "pay\u{200b}pal",
+            "a\u{2060}b",
+            "a\u{feff}b",
+            "a\u{200d}b",
+            "a\u{200c}b",
+            "1\u{ad}2",
+            "\u{3164}",
+            "a\u{2800}b",
+            "a\u{e0fff}",
+            "\u{17b4}",
+        ],
         &[
             "👩\u{200d}👩\u{200d}👧",
             "❤\u{fe0f}\u{200d}🔥",
@@ -354,6 +365,9 @@ fn hidden_characters_match_where_no_script_needs_them() {
             "क्\u{200d}ष",
             "Schiff\u{ad}fahrt",
             "\u{feff}{\"a\":1}",
+            "⠓\u{2800}⠕",
+            "\u{e0b0} main",
+            "ᠠ\u{180b}",
         ],
     );
     check(

@@ -43,6 +43,7 @@ impl Registry {
             let remedy = "say why this data may go there: the log keeps it";
             return Err(Fault::invalid("an acceptance needs a reason", remedy).at("/reason"));
         }
+        toolgate_contracts::unseen::check_text("reason", reason)?;
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let found = registry.find(&acceptance.tool, &self.now().day()).map(|(tool, _)| tool.tool.name.clone());

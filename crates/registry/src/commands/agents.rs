@@ -4,7 +4,7 @@ use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
 use toolgate_contracts::{
     Agent, AgentState, Caller, Fault, FaultKind, KillScope, Permission, Profile, Slug, ToolName, ToolRef, UserId,
-    WorkspaceId,
+    WorkspaceId, unseen,
 };
 use toolgate_policy::constraint::Constraints;
 use toolgate_store::catalog::{Assignment, StoredAgent};
@@ -24,11 +24,20 @@ pub struct AgentDraft {
     pub state: AgentState,
 }
 
+/// As long as the title of a tool.
+const TITLE_CHARS_MAX: usize = 120;
+
 impl Registry {
     /// Creates the agent of that name, or replaces its definition.
     pub async fn put_agent(&self, caller: &Caller, draft: AgentDraft) -> Result<(Agent, i64), Fault> {
         caller.require(&Permission::AGENTS_MANAGE)?;
         let AgentDraft { mut spec, state } = draft;
+        if let Some(title) = spec.title.as_deref().filter(|title| !title.is_empty()) {
+            unseen::check_name(title, TITLE_CHARS_MAX).map_err(|fault| fault.at("/title"))?;
+        }
+        if let Some(description) = &spec.description {
+            unseen::check_text("description", description)?;
+        }
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let existing = registry.agent(spec.name.as_str());

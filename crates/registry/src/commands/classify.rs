@@ -51,6 +51,7 @@ impl Registry {
             let remedy = "say what you looked at: the log and `tool show` keep it";
             return Err(Fault::invalid("a classification needs a reason", remedy).at("/reason"));
         }
+        toolgate_contracts::unseen::check_text("reason", &reason)?;
         self.check_floor(registry, current, egress_class, changes_state)?;
         let said = Classification {
             tenant: tool.tenant,

@@ -24,6 +24,7 @@ impl Registry {
             let told = "`expires_at` is in the past";
             return Err(Fault::invalid(told, "name a time to come, or leave it out").at("/expires_at"));
         }
+        toolgate_contracts::unseen::check_text("reason", &spec.reason)?;
         let opening = Opening { id: self.new_id(), spec };
         let details = serde_json::to_value(&opening.spec).unwrap_or_default();
         let mut change = self.begin(caller, TenantId::SYSTEM, "egress.open", &opening.id.to_string(), details);

@@ -102,6 +102,7 @@ impl Registry {
         if note.is_some_and(|note| note.len() > NOTE_BYTES_MAX) {
             return Err(Fault::invalid("`note` is too long", format!("use at most {NOTE_BYTES_MAX} bytes")).at("/note"));
         }
+        toolgate_contracts::unseen::check_text("note", note.unwrap_or_default())?;
         let by = caller.principal.to_string();
         let details = json!({"digest": toolgate_contracts::Digest::of(source.as_bytes()), "note": note});
         let mut change = self.begin(caller, caller.tenant, "policy.save", caller.tenant_slug.as_str(), details);

@@ -90,5 +90,6 @@ fn required(reason: Option<&str>) -> Result<&str, Fault> {
         let told = format!("the reason is longer than {REASON_CHARS_MAX} characters");
         return Err(Fault::invalid(told, "say it shorter, and point to the rest").at("/reason"));
     }
+    toolgate_contracts::unseen::check_text("reason", reason)?;
     Ok(reason)
 }

@@ -3,8 +3,9 @@
 use serde_json::Value;
 use toolgate_contracts::definition::Definition;
 use toolgate_contracts::json::escape;
+use toolgate_contracts::unseen::is_unseen;
 
-use crate::finding::{FINDINGS_MAX, Finding, is_hidden, shown};
+use crate::finding::{FINDINGS_MAX, Finding, shown};
 
 /// In any string of the definition, names of members included: an invisible instruction in a description is
 /// the cheapest way to steer a model past the person who approved the tool.
@@ -56,7 +57,7 @@ fn judge(text: &str, pointer: &str, findings: &mut Vec<Finding>) {
 
 fn is_concealed(c: char, before: Option<char>, after: Option<char>) -> bool {
     let script =
-        |neighbour: Option<char>| neighbour.is_some_and(|neighbour| !neighbour.is_ascii() && !is_hidden(neighbour));
+        |neighbour: Option<char>| neighbour.is_some_and(|neighbour| !neighbour.is_ascii() && !is_unseen(neighbour));
     match c {
         '\n' | '\t' => false,
         // Presentation of the symbol before it (`⚠️`), and joiners that emoji and many scripts need.
@@ -64,7 +65,7 @@ fn is_concealed(c: char, before: Option<char>, after: Option<char>) -> bool {
             !script(before) && !before.is_some_and(|before| before.is_ascii_digit() || before == '#' || before == '*')
         }
         '\u{200c}' | '\u{200d}' => !((script(before) || before == Some('\u{fe0f}')) && script(after)),
-        _ => c.is_control() || is_hidden(c),
+        _ => is_unseen(c),
     }
 }
 

@@ -272,7 +272,7 @@ fn quoted(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         let piece =
-            if c.is_control() || crate::finding::is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
+            if toolgate_contracts::unseen::is_unseen(c) { c.escape_unicode().to_string() } else { c.to_string() };
         if out.len() + piece.len() > FOUND_BYTES_MAX - 20 {
             out.push('…');
             break;

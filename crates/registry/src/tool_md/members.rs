@@ -288,7 +288,7 @@ fn suggestion(word: &str, known: &[&str]) -> String {
 
 /// Messages of our own types explain a grammar and may be longer than a quoted word.
 fn shown_long(message: &str) -> String {
-    message.chars().take(400).map(|c| if c.is_control() || crate::finding::is_hidden(c) { '?' } else { c }).collect()
+    message.chars().take(400).map(|c| if toolgate_contracts::unseen::is_unseen(c) { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
