@@ -52,6 +52,11 @@ const columnsFor = (nameOf: Names): readonly Column<Agent>[] => [
   { id: 'state', label: 'State', width: '80px', phone: true, cell: ({ state }) => <AgentBadge state={state} /> },
 ]
 
+/** A column in which no agent has anything is left out. */
+function isEmpty(column: string, agents: readonly Agent[]): boolean {
+  return (column === 'profile' || column === 'owner') && !agents.some((agent) => agent[column])
+}
+
 export function AgentsPage() {
   const me = useMe()
   const navigate = useNavigate()
@@ -96,7 +101,7 @@ export function AgentsPage() {
       {shown.length > 0 && (
         <Table
           label="Agents"
-          columns={columnsFor(nameOf)}
+          columns={columnsFor(nameOf).filter(({ id }) => !isEmpty(id, rows))}
           cards
           rows={shown}
           rowKey={({ id }) => id}
