@@ -221,7 +221,7 @@ const TRICKS: &[(&str, &str, &str)] = &[
     (
         "who runs this, and with which rights",
         "libc, ctypes = native()\ndata = ctypes.create_string_buffer(24)\nhead = ctypes.create_string_buffer(\
-         (0x20080522).to_bytes(4, 'little') + bytes(4), 8)\nresult = [os.getuid(), os.geteuid(), set(os.getgroups()) <= {65534}, \
+         (0x20080522).to_bytes(4, 'little') + bytes(4), 8)\nresult = [os.getuid(), os.geteuid(), set(os.getgroups()) <= {1000, 65534}, \
          attempt(os.setuid, 0), attempt(os.setgid, 0), attempt(os.setgroups, [0]), libc.capset(head, data), \
          os.uname().nodename]",
         r#"[1000,1000,true,"EPERM","EPERM","EPERM",-1,"sandbox"]"#,

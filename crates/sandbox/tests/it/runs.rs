@@ -193,17 +193,17 @@ async fn many_at_once_do_not_meet() {
     }
 }
 
-/// Processes that carry this word in their memory of arguments, from outside.
-fn interpreters(under: u32) -> Vec<u32> {
+/// The processes below one. Each test has a process to itself, so those below it are its own.
+fn below(process: u32) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         let parent =
             stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).and_then(|text| text.parse().ok());
-        if parent == Some(under) && !stat.contains(") Z ") {
+        if parent == Some(process) && !stat.contains(") Z ") {
             found.push(pid);
-            found.extend(interpreters(pid));
+            found.extend(below(pid));
         }
     }
     found
@@ -223,22 +223,22 @@ async fn until(mut holds: impl FnMut() -> bool) -> bool {
 async fn cancelling_and_closing_leave_nothing_running() {
     let Some(sandbox) = sandbox().await else { return };
     let me = std::process::id();
-    let calm = interpreters(me).len();
+    let calm = below(me).len();
     let request = SandboxRequest::new("while True: pass").limits(limits());
     let cancelled = tokio::time::timeout(Duration::from_millis(300), sandbox.run(&request)).await;
     assert!(cancelled.is_err());
     // The interpreter and the instance that waits ready.
-    assert!(until(|| interpreters(me).len() <= calm.max(2)).await, "{:?}", interpreters(me));
+    assert!(until(|| below(me).len() <= calm.max(2)).await, "{:?}", below(me));
     assert_eq!(told(&run(&sandbox, "result = 1").await.ended), "1");
     drop(sandbox);
-    assert!(until(|| interpreters(me).is_empty()).await, "{:?}", interpreters(me));
+    assert!(until(|| below(me).is_empty()).await, "{:?}", below(me));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_interpreter_is_replaced() {
     let Some(sandbox) = sandbox().await else { return };
     let me = std::process::id();
-    for pid in interpreters(me) {
+    for pid in below(me) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
