@@ -1,6 +1,7 @@
 //! Whether a call would go through now, without making it: the same questions, no record, no effect.
 
 use serde::Serialize;
+use toolgate_contracts::definition::Definition;
 use toolgate_contracts::{Caller, ErrorCode, Fault, Mode, Permission, Source, ToolRef};
 use utoipa::ToSchema;
 
@@ -41,6 +42,11 @@ impl Preflight {
 }
 
 impl Engine {
+    /// Why no call of such a tool runs on this server, whoever makes it: it has no runner of the kind.
+    pub fn why_not_runnable(&self, definition: &Definition) -> Option<String> {
+        self.runners.get(definition).err().map(|error| error.message)
+    }
+
     pub async fn preflight(&self, caller: &Caller, name: &str) -> Result<Preflight, Fault> {
         caller.require(&Permission::TOOLS_READ)?;
         let unknown = || Preflight {

@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_contracts::definition::{Approvers, HitlMode, Label};
+use toolgate_contracts::unseen::is_unseen;
 use toolgate_contracts::{
     AgentId, ApprovalId, ApprovalState, AskReason, CallId, Caller, Digest, Fault, Page, Permission, Principal, RunId,
     Status, Timestamp, Vote, json as strict,
 };
 use toolgate_store::approvals::{Approval, ApprovalFilter, CastVote, SeenBy};
-use toolgate_store::calls::{CallFilter, CallRecord, Sight};
+use toolgate_store::calls::{CallFilter, CallRecord, CallSummary, Sight};
 use utoipa::ToSchema;
 
 use crate::engine::Engine;
@@ -20,6 +21,9 @@ use crate::read::sees;
 
 /// How many approvals a token is told of by their number.
 const COUNTED_OF_TOKEN_MAX: u32 = 100;
+
+/// How far back a call of the very same caller is looked for.
+const EARLIER_LOOKED_AT_MAX: u32 = 50;
 
 /// An approval as it is shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -76,7 +80,7 @@ pub struct Card {
     /// Secrets it is given: `[{name, scope, version}]`.
     #[schema(value_type = Option<Object>)]
     pub secrets: Option<Value>,
-    /// The call before it of the same tool by the same caller.
+    /// The call before it of the same tool: by the same person as the same agent, else by one of both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
     pub expires_at: Timestamp,
@@ -105,6 +109,13 @@ pub struct Earlier {
     #[schema(value_type = String)]
     pub call_id: CallId,
     pub status: Status,
+    /// Who made it.
+    pub principal: String,
+    pub principal_name: Option<String>,
+    /// The agent as which they did.
+    pub agent: Option<String>,
+    /// Whether it is of the same person as the same agent.
+    pub same_caller: bool,
     #[schema(value_type = Option<Object>)]
     pub input: Option<Value>,
     pub at: Timestamp,
@@ -313,39 +324,61 @@ impl Engine {
         })
     }
 
-    /// The call before it of the same tool, by the same agent or caller.
+    /// The call before it of the same tool. The same person as the same agent says most about what is usual; then the
+    /// same agent for somebody else, or the same person in another way.
     async fn earlier(&self, caller: &Caller, record: &CallRecord) -> Result<Option<Earlier>, Fault> {
-        let filter = CallFilter {
+        let principal = record.principal.to_string();
+        let of_both = CallFilter {
             tool: Some(record.tool),
             agent: record.agent,
+            principal: Some(record.principal),
             until: Some(record.created_at),
             ..CallFilter::default()
         };
-        let sight = Sight::OwnAndManaged { viewer: record.principal, agents: record.agent.into_iter().collect() };
-        // Its own id is a moment older than itself.
-        let page = self.store.calls(caller.tenant, &sight, &filter, None, 2).await?;
-        let Some(before) = page.items.iter().find(|before| before.id != record.id) else { return Ok(None) };
-        let Some(before) = self.store.call(caller.tenant, before.id).await? else { return Ok(None) };
+        let of_one = CallFilter { principal: record.agent.is_none().then_some(record.principal), ..of_both.clone() };
+        let is_same = |before: &CallSummary| before.principal == principal && before.agent_id == record.agent;
+        let mut found = None;
+        // The filters say whose; who may be shown which of them is asked below.
+        for filter in [of_both, of_one] {
+            let page =
+                self.store.calls(caller.tenant, &Sight::Everything, &filter, None, EARLIER_LOOKED_AT_MAX).await?;
+            // Its own id is a moment older than itself.
+            let mut others = page.items.into_iter().filter(|before| before.id != record.id).peekable();
+            let newest = others.peek().cloned();
+            found = others.find(is_same).or(newest);
+            if found.is_some() {
+                break;
+            }
+        }
+        let Some(summary) = found else { return Ok(None) };
+        let Some(before) = self.store.call(caller.tenant, summary.id).await? else { return Ok(None) };
+        // Whoever merely asked compares with what they see of others anyway; who decides, with what is usual.
+        let decides = caller.agent.is_none() && caller.may(&Permission::APPROVALS_READ);
+        if !is_same(&summary) && !decides && !sees(&self.sight(caller).await?, caller, &before) {
+            return Ok(None);
+        }
         self.join_input(caller, &before).await?;
-        let CallRecord { id, status, input, created_at, .. } = before;
-        Ok(Some(Earlier { call_id: id, status, input, at: created_at }))
+        let names = self.names(caller.tenant, [summary.principal.as_str()]).await?;
+        let snapshot = self.registry.snapshot();
+        let agents = &snapshot.tenant(caller.tenant)?.agents;
+        Ok(Some(Earlier {
+            call_id: before.id,
+            status: before.status,
+            same_caller: is_same(&summary),
+            principal_name: names.of(&summary.principal),
+            agent: before.agent.and_then(|agent| agents.get(&agent)).map(|agent| agent.spec.name.to_string()),
+            principal: summary.principal,
+            input: before.input,
+            at: before.created_at,
+        }))
     }
-}
-
-/// Whether a character shows itself to a reader. Letters of any script do.
-fn is_hidden(character: char) -> bool {
-    matches!(character,
-        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
-        | '\u{1d173}'..='\u{1d17a}')
 }
 
 /// The text with every character that does not show itself written out as `\u{…}`.
 fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
-        if is_hidden(character) {
+        if is_unseen(character) {
             shown.extend(character.escape_unicode());
         } else {
             shown.push(character);
@@ -356,6 +389,6 @@ fn shown(text: &str) -> String {
 
 fn hidden(text: &str) -> Vec<String> {
     // Canonical JSON writes control characters as escapes already; they are counted too.
-    let found: BTreeSet<char> = text.chars().filter(|character| is_hidden(*character)).collect();
+    let found: BTreeSet<char> = text.chars().filter(|character| is_unseen(*character)).collect();
     found.into_iter().map(|character| format!("U+{:04X}", u32::from(character))).collect()
 }

@@ -39,7 +39,12 @@ impl Engine {
             Ok(again) => again,
             Err(error) => {
                 let told = format!("the edited input would be refused: {}", error.message);
-                return Err(Fault::invalid(told, "correct it, or reject the call").at("/input"));
+                let fault = Fault::invalid(told, "correct it, or reject the call").at("/input");
+                // Where in the input, for whoever shows it as a form.
+                return Err(match error.details {
+                    Some(details) => fault.with_details(details),
+                    None => fault,
+                });
             }
         };
         let text = strict::canonical(&admitted.input);

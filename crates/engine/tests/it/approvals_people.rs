@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use toolgate_contracts::{ApprovalState, Caller, FaultKind, Permission, Permissions, Role, Status};
+use toolgate_engine::approvals::Earlier;
 use toolgate_store::Change;
 
 use crate::approvals::kind;
@@ -27,6 +28,45 @@ impl World {
         change.set_disabled(user_of(caller), Some(self.clock.now()));
         self.store.commit(change).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_card_compares_with_the_very_same_caller_first_and_says_whose_call_it_was() {
+    every_world(async |world| {
+        let (ada, ben) = world.two().await;
+        let eve = world.person("eve", &[Role::Member]).await;
+        let (_, robot) = world.agent_of(&ada, "robot", json!({})).await;
+        let (_, robot_of_eve) = world.agent_of(&eve, "robot", json!({})).await;
+        let park = async |caller: &Caller, key: &str| {
+            world.clock.advance(1);
+            world.park(caller, "writes", json!({"key": key})).await
+        };
+        let by_ada = park(&ada, "ada").await;
+        let by_robot = park(&robot, "robot").await;
+        let by_eve = park(&eve, "eve").await;
+        let by_robot_of_eve = park(&robot_of_eve, "robot of eve").await;
+        let again_by_ada = park(&ada, "ada again").await;
+        let again_by_robot = park(&robot, "robot again").await;
+        // (the card, who looks, the call it is compared with: which, of the very same caller, by whom, as which agent)
+        for (case, call, looks, before) in [
+            ("nothing is there", by_ada, &ben, None),
+            ("only the person's own, not as the agent", by_robot, &ben, None),
+            ("only somebody else's", by_eve, &ben, None),
+            ("the same agent for somebody else", by_robot_of_eve, &ben, Some((by_robot, false, "ada", Some("robot")))),
+            ("which is not told to who merely asked", by_robot_of_eve, &eve, None),
+            ("the same person, though the agent's is newer", again_by_ada, &ben, Some((by_ada, true, "ada", None))),
+            ("both the same", again_by_robot, &ben, Some((by_robot, true, "ada", Some("robot")))),
+            ("both the same, to who asked", again_by_ada, &ada, Some((by_ada, true, "ada", None))),
+        ] {
+            let earlier = world.card(looks, call).await.earlier;
+            let found = earlier.as_ref().map(|earlier| {
+                let Earlier { call_id, same_caller, principal_name, agent, .. } = earlier;
+                (*call_id, *same_caller, principal_name.as_deref().unwrap_or_default(), agent.as_deref())
+            });
+            assert_eq!(found, before, "{case}");
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -312,8 +352,12 @@ async fn an_edit_is_judged_like_a_new_input_and_cannot_name_another_tool() {
             ("a number that is not read alike", json!({"n": 9_007_199_254_740_993_i64})),
         ];
         for (what, input) in edits {
-            let refused = world.decide(&ben, call, json!({"decision": "approve", "input": input})).await;
-            assert_eq!(kind(refused), FaultKind::Invalid, "{what}");
+            let refused = world.decide(&ben, call, json!({"decision": "approve", "input": input})).await.unwrap_err();
+            assert_eq!(refused.kind(), FaultKind::Invalid, "{what}");
+            if what == "the schema" {
+                // Where it lies, for a form.
+                assert_eq!(refused.details().unwrap()["violations"][0]["pointer"], "/n");
+            }
             let record = world.record(call).await;
             assert_eq!((record.status, record.proposed_input), (Status::Pending, None), "{what}");
         }

@@ -33,6 +33,10 @@ pub struct ToolSummary {
     pub enabled: bool,
     /// Why it does not run for now, though it is there.
     pub stopped: Option<String>,
+    /// Whether this server has a runner of its kind.
+    pub runnable: bool,
+    /// Why no call of it runs here, where that is so.
+    pub why_not: Option<String>,
     /// The secrets that it declares, and where a call by the caller would find them.
     pub secrets: Vec<SecretStanding>,
 }
@@ -59,6 +63,8 @@ impl From<&ResolvedTool> for ToolSummary {
             state: tool.state(),
             enabled: tool.switch == Switch::On,
             stopped: None,
+            runnable: true,
+            why_not: None,
             secrets: Vec::new(),
         }
     }

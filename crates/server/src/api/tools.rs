@@ -118,7 +118,8 @@ pub async fn list(State(app): State<App>, By(caller): By, Query(query): Query<Li
             let standings = app.engine.secret_standings(&caller, &page).await?;
             let row = |(tool, secrets): (&ResolvedTool, _)| {
                 let stopped = view.stop(tool).map(|stop| stop.to_string());
-                ToolSummary { stopped, secrets, ..ToolSummary::from(tool) }
+                let why_not = app.engine.why_not_runnable(&tool.definition);
+                ToolSummary { stopped, secrets, runnable: why_not.is_none(), why_not, ..ToolSummary::from(tool) }
             };
             Json(Page { items: page.iter().zip(standings).map(row).collect(), next_cursor }).into_response()
         }
@@ -268,13 +269,18 @@ pub async fn show(
     }))
 }
 
-/// Says why a tool does not run for now, though it is there.
+/// Says why a tool does not run, for now or on this server, though it is there.
 fn with_stop(mut shown: Value, app: &App, caller: &Caller, tool: &ResolvedTool) -> Result<Value, Fault> {
     let snapshot = app.registry.snapshot();
     let registry = snapshot.tenant(caller.tenant)?;
     let today = app.registry.now().day();
     if let Some(stop) = View::of(registry, caller, &today)?.stop(tool) {
         shown["stopped"] = stop.to_string().into();
+    }
+    let why_not = app.engine.why_not_runnable(&tool.definition);
+    shown["runnable"] = why_not.is_none().into();
+    if let Some(why_not) = why_not {
+        shown["why_not"] = why_not.into();
     }
     Ok(shown)
 }

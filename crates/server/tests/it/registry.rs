@@ -38,6 +38,25 @@ async fn a_registered_tool_is_there_at_once_and_a_dry_run_writes_nothing() {
 }
 
 #[tokio::test]
+async fn a_tool_without_a_runner_here_says_so_in_the_list_and_by_itself() {
+    every_world(async |world| {
+        let external = json!({"egress_class": "write", "runner": {"kind": "external"}});
+        world.register(&As::Owner, tool("readRecord", json!({}))).await.ok();
+        world.register(&As::Owner, tool("askWorker", external)).await.ok();
+        let told = "tools of kind `http` cannot run on this server: it has no runner for them";
+        let listed = world.get(&As::Owner, "/api/v1/tools").await.ok();
+        for (name, why_not) in [("readRecord", json!(told)), ("askWorker", json!(null))] {
+            let shown = world.get(&As::Owner, &format!("/api/v1/tools/{name}")).await.ok();
+            let row = listed["items"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+            for one in [&shown, row] {
+                assert_eq!((&one["runnable"], &one["why_not"]), (&json!(why_not.is_null()), &why_not), "{one:#}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn versions_are_counted_by_the_class_of_the_change_and_never_change() {
     every_world(async |world| {
         let register = async |extra| world.register(&As::Owner, tool("readRecord", extra)).await;
