@@ -1,10 +1,13 @@
 //! What code gets and gives, and how runs begin, end and follow each other.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use rustix::process::Pid;
 use serde_json::{Value, json};
 use toolgate_sandbox::{
     Ended, HostCall, HostCalls, Network, Sandbox, SandboxError, SandboxRequest, Settings, Spawner, Stream, Tier, Warmth,
@@ -193,17 +196,27 @@ async fn many_at_once_do_not_meet() {
     }
 }
 
-/// The processes below one. Each test has a process to itself, so those below it are its own.
-fn below(process: u32) -> Vec<u32> {
+/// A sandbox whose processes can be told from those of other tests: by the path of a folder of modules.
+async fn marked() -> Option<(tempfile::TempDir, Sandbox)> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(folder.path().join("mine.py"), "answer = 42").unwrap();
+    let libraries = vec![folder.path().to_owned()];
+    let settings =
+        Settings { libraries, preload: vec!["mine".to_owned()], warm: 1, limits: limits(), ..Settings::default() };
+    Some((folder, sandbox_with(settings).await?))
+}
+
+fn processes(folder: &Path) -> Vec<Pid> {
+    let mark = folder.to_str().unwrap().as_bytes();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        let parent =
-            stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).and_then(|text| text.parse().ok());
-        if parent == Some(process) && !stat.contains(") Z ") {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+            continue;
+        };
+        let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if arguments.windows(mark.len()).any(|part| part == mark) {
             found.push(pid);
-            found.extend(below(pid));
         }
     }
     found
@@ -221,25 +234,24 @@ async fn until(mut holds: impl FnMut() -> bool) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_and_closing_leave_nothing_running() {
-    let Some(sandbox) = sandbox().await else { return };
-    let me = std::process::id();
-    let calm = below(me).len();
+    let Some((folder, sandbox)) = marked().await else { return };
+    assert_eq!(told(&run(&sandbox, "import mine\nresult = mine.answer").await.ended), "42");
     let request = SandboxRequest::new("while True: pass").limits(limits());
     let cancelled = tokio::time::timeout(Duration::from_millis(300), sandbox.run(&request)).await;
     assert!(cancelled.is_err());
     // The interpreter and the instance that waits ready.
-    assert!(until(|| below(me).len() <= calm.max(2)).await, "{:?}", below(me));
+    assert!(until(|| processes(folder.path()).len() == 2).await, "{:?}", processes(folder.path()));
     assert_eq!(told(&run(&sandbox, "result = 1").await.ended), "1");
     drop(sandbox);
-    assert!(until(|| below(me).is_empty()).await, "{:?}", below(me));
+    assert!(until(|| processes(folder.path()).is_empty()).await, "{:?}", processes(folder.path()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_interpreter_is_replaced() {
-    let Some(sandbox) = sandbox().await else { return };
-    let me = std::process::id();
-    for pid in below(me) {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let Some((folder, sandbox)) = marked().await else { return };
+    let found = processes(folder.path());
+    assert!(!found.is_empty());
+    for pid in found {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
     let served = async {
