@@ -8,7 +8,7 @@ import { Notices } from './ui/Notices'
 import './ui/tokens.css'
 import './ui/base.css'
 
-// The one-time link leads to `/`; the sign-in page spends it.
+// The one-time link leads to `/`; the sign-in page asks before it spends it.
 if (window.location.hash.startsWith('#sign-in=')) {
   window.history.replaceState(null, '', `/sign-in${window.location.hash}`)
 }

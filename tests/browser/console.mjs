@@ -7,6 +7,7 @@ import { openPage } from './browser.mjs'
 export async function signedIn(browser, server, viewport, options) {
   const opened = await openPage(browser, viewport, options)
   await opened.page.goto(server.sign_in_url)
+  await opened.page.getByRole('button', { name: /^Sign in as / }).click()
   await opened.page.getByTestId('who').waitFor({ state: 'attached' })
   return opened
 }

@@ -17,6 +17,16 @@ async function looksRight(page, name) {
 }
 
 productTest('the one-time link signs in once, and its secret leaves the address', async ({ server, browser }) => {
+  // Whatever opens the link before its owner does spends nothing.
+  for (let opened = 0; opened < 2; opened += 1) {
+    const early = await openPage(browser, PHONE)
+    await early.page.goto(server.sign_in_url)
+    await early.page.getByRole('heading', { name: 'Sign in as admin?' }).waitFor()
+    assert.equal(new URL(early.page.url()).hash, '', 'the token stays in the address')
+    await looksRight(early.page, 'link-asks')
+    assert.deepEqual(await early.page.context().cookies(), [])
+    assert.deepEqual(early.complaints, [])
+  }
   const { page, complaints } = await signedIn(browser, server)
   assert.equal(new URL(page.url()).pathname, '/')
   assert.equal(new URL(page.url()).hash, '', 'the token stays in the address')
@@ -32,6 +42,38 @@ productTest('the one-time link signs in once, and its secret leaves the address'
   await second.page.goto(`${server.url}/tools`)
   await second.page.getByRole('heading', { name: 'Sign in' }).waitFor()
   assert.deepEqual(ours(second.complaints), [])
+})
+
+productTest('a link asks before it takes the place of somebody else', async ({ server, browser }) => {
+  const api = asOwner(server)
+  const { page, complaints } = await signedIn(browser, server)
+  await api('POST', '/api/v1/users', { name: 'mallory', roles: ['member'] })
+  const link = async () => (await api('POST', '/api/v1/users/mallory/sign-in-link', {})).url
+  const lead = async () => {
+    await page.goto('about:blank')
+    await page.goto(await link())
+    await page.getByText('You are signed in as admin in default').waitFor()
+  }
+  await lead()
+  await looksRight(page, 'link-of-another')
+  await page.getByRole('button', { name: 'Stay signed in as admin' }).click()
+  await page.getByTestId('who').filter({ hasText: 'admin' }).waitFor()
+
+  const tab = await page.context().newPage()
+  await tab.goto(`${server.url}/tools`)
+  await tab.getByTestId('who').filter({ hasText: 'admin' }).waitFor()
+  await lead()
+  await page.keyboard.press('Tab')
+  await page.getByRole('button', { name: 'Sign in as mallory' }).press('Enter')
+  await page.getByTestId('who').filter({ hasText: 'mallory' }).waitFor()
+  const left = await api('GET', '/api/v1/users/admin/sessions')
+  assert.deepEqual(left.items, [], 'the session before is still alive')
+  // The tab of the session before says so, and does nothing as somebody else.
+  await tab.getByRole('heading', { name: 'You went on in another tab' }).waitFor()
+  await looksRight(tab, 'another-tab')
+  await tab.getByRole('button', { name: 'Reload' }).click()
+  await tab.getByTestId('who').filter({ hasText: 'mallory' }).waitFor()
+  assert.deepEqual(ours(complaints), [])
 })
 
 productTest('who is not signed in is brought back to where they wanted to go', async ({ server, browser }) => {

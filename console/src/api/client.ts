@@ -1,11 +1,13 @@
 // The one way to the server: the public API, typed by its own description.
 import createClient from 'openapi-fetch'
 import { ApiError, type Problem } from './errors'
+import { marked } from './page'
 import type { components, paths } from './schema'
 
 export type Schemas = components['schemas']
 
 export const api = createClient<paths>({ baseUrl: globalThis.location?.origin ?? '' })
+api.use({ onRequest: ({ request }) => marked(request) })
 
 interface Answer<Data> {
   data?: Data

@@ -57,6 +57,8 @@ export function follow(client: QueryClient): () => void {
     const opened = new EventSource('/api/v1/events')
     source = opened
     for (const type of EVENT_TYPES) opened.addEventListener(type, heard)
+    // The session idled out or was ended: whoever comes back signs in.
+    opened.addEventListener('session_ended', () => void client.invalidateQueries({ queryKey: ['session'] }))
     opened.onopen = () => {
       // What happened in between is unknown: everything that is shown is asked for again.
       if (wasBroken) void client.invalidateQueries()

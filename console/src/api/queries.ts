@@ -2,6 +2,7 @@
 import { keepPreviousData, QueryClient, queryOptions } from '@tanstack/react-query'
 import { api, taken } from './client'
 import { ApiError } from './errors'
+import { opensAs } from './page'
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -17,7 +18,11 @@ export const queries = {
   session: () =>
     queryOptions({
       queryKey: ['session'],
-      queryFn: ({ signal }) => taken(api.GET('/api/v1/session', { signal })),
+      queryFn: async ({ signal }) => {
+        const session = await taken(api.GET('/api/v1/session', { signal }))
+        if (session.me) opensAs(session.me)
+        return session
+      },
       staleTime: 60_000,
     }),
   waitingApprovals: () =>

@@ -1,15 +1,29 @@
 // Signing in: by a one-time link in the address, by password, or at the provider of identities.
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { type FormEvent, useState } from 'react'
+import type { Schemas } from '../../api/client'
+import { queries } from '../../api/queries'
 import { router } from '../../app/routes'
+import { to } from '../../paths'
 import { Button } from '../../ui/Button'
 import { TextField } from '../../ui/Field'
 import { Problem } from '../../ui/Problem'
-import { askForReset, leaveForProvider, signInByPassword, spendLink, useSessionChange, waysQuery } from './api'
+import { Time } from '../../ui/Time'
+import {
+  askForReset,
+  leaveForProvider,
+  linkQuery,
+  signInByPassword,
+  spendLink,
+  useSessionChange,
+  waysQuery,
+} from './api'
 import { safeNext, useFragment } from './fragment'
 import { Gate } from './Gate'
 import css from './Gate.module.css'
+
+type Link = Schemas['LinkShown']
 
 const route = getRouteApi('/sign-in')
 
@@ -21,6 +35,7 @@ const FAILED: Record<string, string> = {
   disabled: 'Your account is disabled here. Ask an administrator.',
   another_person: 'You confirmed as somebody else. Use the account that you are signed in with.',
   not_fresh: 'The provider did not ask you again. Sign out there, then try again.',
+  too_many: 'There were too many sign-ins from your network. Wait some minutes, then try again.',
   provider: 'The provider’s answer could not be used. Try again; if it stays so, tell the operator of this server.',
 }
 
@@ -28,28 +43,65 @@ export function SignInPage() {
   const { next, failed } = route.useSearch()
   const token = useFragment('sign-in=')
   const after = () => void router.navigate({ href: safeNext(next), replace: true })
-  const link = useSessionChange(spendLink, after)
-  const spent = useRef(false)
-  const { mutate } = link
-  useEffect(() => {
-    // A link works once; the effect may run twice.
-    if (token === '' || spent.current) return
-    spent.current = true
-    mutate(token)
-  }, [token, mutate])
+  const link = useQuery({ ...linkQuery(token), enabled: token !== '' })
+  const spend = useSessionChange(spendLink, after)
+  const refused = link.error ?? spend.error
 
-  if (token !== '' && !link.isError) {
+  if (token !== '' && !refused) {
+    if (!link.data) {
+      return (
+        <Gate title="Sign in">
+          <p role="status">One moment.</p>
+        </Gate>
+      )
+    }
+    return <AskFirst link={link.data} isSpending={spend.isPending} onSignIn={() => spend.mutate(token)} />
+  }
+  return (
+    <Gate title="Sign in">
+      {refused && <Problem error={refused} />}
+      {failed && <Problem error={new Error(FAILED[failed] ?? 'The sign-in did not succeed. Try again.')} />}
+      <Ways next={safeNext(next)} after={after} />
+    </Gate>
+  )
+}
+
+// Opening a link signs nobody in: whoever reads mail before people do opens it too, and any page may lead here with
+// somebody else's.
+function AskFirst({ link, isSpending, onSignIn }: { link: Link; isSpending: boolean; onSignIn: () => void }) {
+  const present = useQuery(queries.session())
+  const now = present.data?.me
+  const isOther = now !== undefined && now !== null && (now.name !== link.name || now.tenant !== link.tenant.slug)
+  if (present.isPending) {
     return (
-      <Gate title="Signing in…">
+      <Gate title="Sign in">
         <p role="status">One moment.</p>
       </Gate>
     )
   }
   return (
-    <Gate title="Sign in">
-      {link.isError && <Problem error={link.error} />}
-      {failed && <Problem error={new Error(FAILED[failed] ?? 'The sign-in did not succeed. Try again.')} />}
-      <Ways next={safeNext(next)} after={after} />
+    <Gate title={`Sign in as ${link.name}?`}>
+      <p>
+        This link signs this browser in once, in {link.tenant.name}. It ends <Time at={link.expires_at} />.
+      </p>
+      {now && (
+        <p role="status" className={css.present}>
+          {isOther
+            ? `You are signed in as ${now.name} in ${now.tenant}. Going on signs ${now.name} out in this browser.`
+            : 'You are signed in already. Going on begins a new session here.'}
+        </p>
+      )}
+      <div className={css.form}>
+        <Button kind="primary" isDisabled={isSpending} onPress={onSignIn} autoFocus={!isOther}>
+          Sign in as {link.name}
+        </Button>
+        {now && (
+          <Button kind="quiet" onPress={() => void router.navigate({ ...to.home(), replace: true })}>
+            Stay signed in as {now.name}
+          </Button>
+        )}
+      </div>
+      {!now && <p className={css.quiet}>Did somebody you do not know send you here? Then close this page.</p>}
     </Gate>
   )
 }
@@ -59,7 +111,7 @@ function Ways({ next, after }: { next: string; after: () => void }) {
   const provider = useMutation({ mutationFn: leaveForProvider })
   if (ways.isPending) return <p role="status">One moment.</p>
   if (ways.isError) return <Problem error={ways.error} retry={() => void ways.refetch()} />
-  const { password, oidc } = ways.data
+  const { password, oidc, mail = false } = ways.data
   return (
     <>
       {provider.isError && <Problem error={provider.error} />}
@@ -69,7 +121,7 @@ function Ways({ next, after }: { next: string; after: () => void }) {
         </Button>
       )}
       {oidc && password && <div className={css.or}>or</div>}
-      {password && <PasswordForm after={after} primary={!oidc} />}
+      {password && <PasswordForm after={after} primary={!oidc} mail={mail} />}
       <div className={css.quiet}>
         On the machine of the server, this makes a link that signs you in once:
         <pre>toolgate user sign-in-link NAME</pre>
@@ -78,11 +130,21 @@ function Ways({ next, after }: { next: string; after: () => void }) {
   )
 }
 
-function PasswordForm({ after, primary }: { after: () => void; primary: boolean }) {
+function PasswordForm({
+  after,
+  primary,
+  mail,
+}: {
+  after: () => void
+  primary: boolean
+  /** The server can send a link for a new password. */
+  mail: boolean
+}) {
   const [user, setUser] = useState('')
   const [password, setPassword] = useState('')
   const signIn = useSessionChange(signInByPassword, after)
   const reset = useMutation({ mutationFn: askForReset })
+  const [isForgotten, setForgotten] = useState(false)
   const submit = (event: FormEvent) => {
     event.preventDefault()
     signIn.mutate({ user: user.trim(), password })
@@ -110,14 +172,26 @@ function PasswordForm({ after, primary }: { after: () => void; primary: boolean 
       >
         Sign in
       </Button>
-      <Button
-        kind="quiet"
-        size="small"
-        onPress={() => reset.mutate(user.trim())}
-        disabledReason={user.trim() === '' ? 'Fill in your name or e-mail first' : undefined}
-      >
-        Forgot the password?
-      </Button>
+      {mail ? (
+        <Button
+          kind="quiet"
+          size="small"
+          onPress={() => reset.mutate(user.trim())}
+          disabledReason={user.trim() === '' ? 'Fill in your name or e-mail first' : undefined}
+        >
+          Forgot the password?
+        </Button>
+      ) : (
+        <Button kind="quiet" size="small" aria-expanded={isForgotten} onPress={() => setForgotten(!isForgotten)}>
+          Forgot the password?
+        </Button>
+      )}
+      {isForgotten && (
+        <p role="status" className={css.quiet}>
+          This server sends no mail. An administrator makes you a link for a new one: in People, with Manage beside your
+          name, then Reset the password.
+        </p>
+      )}
     </form>
   )
 }

@@ -1,6 +1,7 @@
 // Signing in, as the server offers it. After each of these the session is another one, so all that was read is dropped.
 import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, taken } from '../../api/client'
+import { opensAnew } from '../../api/page'
 
 export const waysQuery = () =>
   queryOptions({
@@ -14,11 +15,21 @@ export function useSessionChange<Input>(send: (input: Input) => Promise<unknown>
   return useMutation({
     mutationFn: send,
     onSuccess: () => {
+      opensAnew()
       client.clear()
       after()
     },
   })
 }
+
+/** Whom a one-time link signs in. Asking spends nothing. */
+export const linkQuery = (token: string) =>
+  queryOptions({
+    queryKey: ['link', token],
+    queryFn: ({ signal }) => taken(api.POST('/api/v1/session/link', { body: { token }, signal })),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  })
 
 export const spendLink = (token: string) => taken(api.POST('/api/v1/sign-in', { body: { token } }))
 
