@@ -215,6 +215,12 @@ pub const KEYS: &[Key] = &[
         check: anything,
     },
     Key {
+        name: "oidc_other_tenants",
+        default: "",
+        about: "Other tenants that take the provider's word, separated by commas: members there whose address the provider vouches for change to them without another sign-in. Empty: none.",
+        check: |text| crate::identity::oidc::check_tenants(text).map(drop),
+    },
+    Key {
         name: "oidc_label",
         default: "Single sign-on",
         about: "What the button on the sign-in page says.",
@@ -582,10 +588,10 @@ fn is_scopes(text: &str) -> Result<(), String> {
 
 fn is_label(text: &str) -> Result<(), String> {
     let chars = text.chars().count();
-    if (1..=60).contains(&chars) && !text.chars().any(char::is_control) {
+    if (1..=60).contains(&chars) && toolgate_contracts::unseen::check_seen("it", text).is_ok() {
         return Ok(());
     }
-    Err(format!("`{text}` has not 1 to 60 characters"))
+    Err(format!("`{}` has not 1 to 60 characters that are seen", text.escape_debug()))
 }
 
 fn is_number(text: &str, least: u32, most: u32) -> Result<(), String> {

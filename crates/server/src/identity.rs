@@ -7,10 +7,11 @@ mod letters;
 pub mod oidc;
 pub mod passwords;
 mod people;
+mod places;
 mod sessions;
 mod sign_in;
 
-use toolgate_contracts::{Caller, Fault, FaultKind, Id, Role, TenantId};
+use toolgate_contracts::{Caller, Fault, FaultKind, Id, Permission, Role, TenantId, unseen};
 use toolgate_store::audit::Entry;
 
 use crate::app::App;
@@ -34,6 +35,22 @@ impl App {
     pub(crate) fn forget_callers(&self) {
         self.callers.invalidate_all();
         self.tokens.invalidate_all();
+    }
+
+    pub fn has_passwords(&self) -> bool {
+        self.config.get("password_sign_in") == "true"
+    }
+
+    /// Where passwords are switched off, none is set, asked for or sent a link for either.
+    pub(crate) fn require_passwords(&self) -> Result<(), Fault> {
+        if self.has_passwords() {
+            return Ok(());
+        }
+        Err(Fault::new(
+            FaultKind::Forbidden,
+            "passwords are switched off here (`password_sign_in`)",
+            "sign in with the provider that the sign-in page names, or by a link of an administrator",
+        ))
     }
 
     pub fn entry(
@@ -60,12 +77,15 @@ impl App {
     }
 }
 
+/// The first role with rights that somebody, of whom `may` tells, does not have.
+fn beyond(roles: &[Role], may: impl Fn(&Permission) -> bool) -> Option<Role> {
+    let within = |role: Role| role_is_harmless(role) || role.permissions().iter().all(&may);
+    roles.iter().copied().find(|role| !within(*role))
+}
+
 /// Nobody hands out, or holds power over, rights that they do not have.
 fn require_grantable(caller: &Caller, roles: &[Role]) -> Result<(), Fault> {
-    let beyond = roles
-        .iter()
-        .find(|role| !role.permissions().iter().all(|permission| caller.may(permission) || role_is_harmless(**role)));
-    match beyond {
+    match beyond(roles, |permission| caller.may(permission)) {
         None => Ok(()),
         Some(role) => Err(Fault::new(
             FaultKind::Forbidden,
@@ -82,16 +102,7 @@ fn role_is_harmless(role: Role) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), Fault> {
-    let legal =
-        !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.chars().any(char::is_control);
-    if legal {
-        return Ok(());
-    }
-    Err(Fault::invalid(
-        format!("a name has 1 to {NAME_CHARS_MAX} characters and no control characters"),
-        "choose another name",
-    )
-    .at("/name"))
+    unseen::check_name(name, NAME_CHARS_MAX).map_err(|fault| fault.at("/name"))
 }
 
 fn taken(error: toolgate_store::Error, constraint: &str, what: &str, name: &str) -> Fault {

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{Fault, InvitationId, Page, Permission, Permissions, Role, Slug};
+use toolgate_contracts::{Fault, InvitationId, LoginName, Page, Permission, Permissions, Role, Slug};
 use toolgate_store::cursor::ListOf;
 use toolgate_store::invitations::Invitation;
 use utoipa::ToSchema;
@@ -83,7 +83,7 @@ pub async fn create(
     let main = toolgate_registry::commands::FIRST_WORKSPACE.parse().map_err(Fault::internal)?;
     let new = NewInvitation {
         name,
-        email: email.map(|email| email.to_lowercase()),
+        email: email.map(|email| LoginName::of(&email).as_str().to_owned()),
         roles: roles.unwrap_or_else(|| vec![Role::Member]),
         permissions,
         workspaces: workspaces.unwrap_or_else(|| vec![main]),

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::page::PAGE_ITEMS_MAX;
 use toolgate_contracts::{
-    CallId, Fault, InputRequestId, Page, Permission, Permissions, Principal, Role, Slug, TenantId, Timestamp, TokenId,
+    CallId, Fault, InputRequestId, LoginName, Page, Permission, Permissions, Principal, Role, Slug, TenantId,
+    Timestamp, TokenId,
 };
 use toolgate_store::cursor::ListOf;
 use toolgate_store::input_requests::Question;
@@ -178,7 +179,7 @@ pub async fn create_user(
     let new = NewUser {
         name: request.name,
         kind,
-        email: request.email.map(|email| email.to_lowercase()),
+        email: request.email.map(|email| LoginName::of(&email).as_str().to_owned()),
         roles: request.roles.unwrap_or_else(|| vec![default_role]),
         permissions: request.permissions,
         workspaces: request.workspaces.unwrap_or_else(|| vec![main]),

@@ -4,11 +4,13 @@
 //! INVARIANT: what reads mail before people do may open the link; the token is in its fragment and spent by a POST alone.
 
 use serde_json::json;
-use toolgate_contracts::{Caller, Digest, Fault, Id, Timestamp};
+use toolgate_contracts::{Caller, Digest, Fault, Id, LoginName, Slug, Timestamp};
 use toolgate_egress::mail::Mail;
 use toolgate_store::Change;
 use toolgate_store::sign_in::{Candidate, LinkPurpose};
 
+use super::invitations::one_line;
+use super::sign_in::meant;
 use super::{Whence, passwords};
 use crate::app::{App, FIRST_TENANT};
 use crate::seal;
@@ -66,6 +68,7 @@ impl App {
     /// A link to set a new password, made by an administrator.
     pub async fn create_reset(&self, caller: &Caller, name: &str, show: bool) -> Result<(Sent, Timestamp), Fault> {
         let user = self.person_to_let_in(caller, name).await?;
+        self.require_passwords()?;
         let now = self.clock.now();
         let expires_at = now.plus_seconds(RESET_MINUTES * 60);
         let (token, hash) = seal::token(&self.rng);
@@ -77,7 +80,9 @@ impl App {
         self.store.commit(change).await?;
         let url = self.reset_url(&token);
         let sent = match user.email.as_deref().filter(|_| by_mail) {
-            Some(address) => self.mail_or_show(address, RESET_SUBJECT, reset_text(&user.name, &url), url).await,
+            Some(address) => {
+                self.mail_or_show(address, RESET_SUBJECT, reset_text(&user.name, &caller.tenant_slug, &url), url).await
+            }
             None => Sent::shown(url),
         };
         Ok((sent, expires_at))
@@ -86,11 +91,12 @@ impl App {
     /// Somebody who cannot sign in asks for a link. What comes of it is said to nobody but the address that is known,
     /// and is done after the answer, so that the answer takes equally long.
     pub async fn ask_for_reset(&self, login: &str, tenant: Option<&str>, whence: &Whence) -> Result<(), Fault> {
-        let whose = format!("{}\n{login}", tenant.unwrap_or_default());
-        if self.asked_too_often("reset", &whose, whence).await? {
+        self.require_passwords()?;
+        let login = LoginName::of(login);
+        if self.asked_too_often("reset", &meant(&login, tenant), whence).await? {
             return Ok(());
         }
-        let (app, login, tenant) = (self.clone(), login.trim().to_owned(), tenant.map(str::to_owned));
+        let (app, tenant) = (self.clone(), tenant.map(str::to_owned));
         tokio::spawn(async move {
             if let Err(fault) = app.mail_reset(&login, tenant.as_deref()).await {
                 tracing::warn!("a link to set a password was not sent: {}", fault.logged().unwrap_or(fault.told()));
@@ -99,8 +105,15 @@ impl App {
         Ok(())
     }
 
-    async fn mail_reset(&self, login: &str, tenant: Option<&str>) -> Result<(), Fault> {
-        let Some(person) = self.store.candidate(login, tenant, FIRST_TENANT).await? else { return Ok(()) };
+    /// A link for each tenant where the address is somebody's: which of them forgot is theirs to say.
+    async fn mail_reset(&self, login: &LoginName, tenant: Option<&str>) -> Result<(), Fault> {
+        for person in self.store.candidates(login, tenant, FIRST_TENANT).await? {
+            self.mail_reset_to(&person).await?;
+        }
+        Ok(())
+    }
+
+    async fn mail_reset_to(&self, person: &Candidate) -> Result<(), Fault> {
         let Some(address) = person.email.clone().filter(|_| self.mailer.is_some()) else {
             tracing::info!(user = %person.user, "no link to set a password: there is no relay or no address");
             return Ok(());
@@ -110,9 +123,9 @@ impl App {
         let expires_at = now.plus_seconds(RESET_MINUTES * 60);
         let mut change = Change::new(person.tenant);
         change.insert_link(LinkPurpose::Reset, hash, person.user, now, expires_at);
-        change.audit(&self.entry_of(&person, "user.reset_link", json!({"expires_at": expires_at, "mailed": true})));
+        change.audit(&self.entry_of(person, "user.reset_link", json!({"expires_at": expires_at, "mailed": true})));
         self.store.commit(change).await?;
-        let text = reset_text(&person.name, &self.reset_url(&token));
+        let text = reset_text(&person.name, &person.tenant_slug, &self.reset_url(&token));
         self.mail(&address, RESET_SUBJECT, text).await.map_err(|error| Fault::internal(format!("mail: {error}")))
     }
 
@@ -121,6 +134,7 @@ impl App {
         let hash: Digest = seal::token_hash(token);
         let now = self.clock.now();
         let owner = self.store.link_owner(LinkPurpose::Reset, hash, now).await?.ok_or_else(no_link)?;
+        self.require_passwords()?;
         let Candidate { tenant, user, name, email, .. } = &owner;
         passwords::check(password, name, email.as_deref())?;
         let kept = self.hashed(password).await?;
@@ -142,10 +156,10 @@ impl App {
 
 const RESET_SUBJECT: &str = "Toolgate: set a new password";
 
-fn reset_text(name: &str, url: &str) -> String {
-    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+fn reset_text(name: &str, tenant: &Slug, url: &str) -> String {
+    let name = one_line(name);
     format!(
-        "Somebody asked for a new password for {name}.\n\nTo set one, open this within an hour:\n\n    {url}\n\n\
+        "Somebody asked for a new password for {name} in {tenant}.\n\nTo set one, open this within an hour:\n\n    {url}\n\n\
          The link works once and ends all sessions. If it was not you, leave it: nothing changes by opening it.\n"
     )
 }

@@ -3,14 +3,17 @@
 //!
 //! INVARIANT: who somebody is, is the provider's word for them (`iss` and `sub`); an e-mail address never decides it.
 //! What a sign-in under way needs is in the browser that began it: `state`, `nonce` and the verifier are derived from one
-//! random secret in a cookie, so nobody else's browser can finish it. Deliberately absent: refresh tokens, the provider's
-//! access token, and signing out at the provider.
+//! random secret in a cookie, so nobody else's browser can finish it, and nothing is stored here for whoever never comes
+//! back. What beginning and coming back cost is bounded: one network waits after [`NETWORK_FREE`] that came to nothing,
+//! and the provider is asked about itself by one at a time, whose answer those who waited share. Deliberately absent:
+//! refresh tokens, the provider's access token, and signing out at the provider.
 
 pub mod id_token;
 mod people;
 mod settings;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -21,13 +24,15 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use toolgate_contracts::caller::Credential;
-use toolgate_contracts::{Caller, Fault, FaultKind, Id, OpeningId, TenantId, Timestamp, json as strict};
+use toolgate_contracts::{Caller, Digest, Fault, FaultKind, Id, OpeningId, TenantId, Timestamp, json as strict};
 use toolgate_egress::{Bytes, HeaderValue, Method, Purpose, Request, Response, Url};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
+use toolgate_store::sign_in::Delay;
 
-pub use self::settings::{Oidc, check_roles};
+pub use self::settings::{Oidc, check_roles, check_tenants};
 use super::sessions::FRESH_S;
+use super::sign_in::{counted, too_many};
 use super::{Begun, Whence};
 use crate::app::App;
 
@@ -40,6 +45,10 @@ const KNOWN_FOR_S: i64 = 3600;
 const KEYS_EVERY_S: i64 = 60;
 const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
 const OPENING_NOTED_EVERY_S: i64 = 3600;
+/// Sign-ins of one network that were begun, or came back, and let nobody in: so many before it waits, and how long at
+/// most. A whole office begins its day behind one address, and those who get in take back what they counted.
+const NETWORK_FREE: u32 = 120;
+const NETWORK_MS_MAX: i64 = 60_000;
 
 /// What the provider says of itself.
 #[derive(Debug)]
@@ -59,6 +68,10 @@ struct Provider {
 #[derive(Default)]
 pub struct Memory {
     provider: ArcSwapOption<Provider>,
+    /// Whose turn it is to ask the provider about itself, and what was wrong the last time.
+    asking: tokio::sync::Mutex<String>,
+    /// How often asking failed.
+    failures: AtomicU64,
     /// When an opening was last written into the log.
     noted: Mutex<HashMap<OpeningId, Timestamp>>,
 }
@@ -74,6 +87,8 @@ pub enum Refusal {
     Disabled,
     AnotherPerson,
     NotFresh,
+    /// Too many came back from this network and did not get in: told is when to try again.
+    TooMany(Fault),
     /// The provider could not be reached, or what it says is not valid; why is for the log.
     Provider(String),
     Fault(Fault),
@@ -88,6 +103,7 @@ impl Refusal {
             Self::Disabled => "disabled",
             Self::AnotherPerson => "another_person",
             Self::NotFresh => "not_fresh",
+            Self::TooMany(_) => "too_many",
             Self::Provider(_) | Self::Fault(_) => "provider",
         }
     }
@@ -153,13 +169,19 @@ pub fn is_own_path(path: &str) -> bool {
 
 impl App {
     /// Begins a sign-in: where the browser goes, and what it keeps until it comes back.
-    pub async fn begin_oidc(&self, return_to: Option<&str>, step_up: bool) -> Result<(String, String), Fault> {
+    pub async fn begin_oidc(
+        &self,
+        return_to: Option<&str>,
+        step_up: bool,
+        whence: &Whence,
+    ) -> Result<(String, String), Fault> {
         let oidc = self.oidc()?;
         let return_to = return_to.unwrap_or("/");
         if !is_own_path(return_to) {
             let told = "`return_to` is no path of this server";
             return Err(Fault::invalid(told, "send a path such as `/approvals`").at("/return_to"));
         }
+        self.count_flow(whence).await?;
         let provider = self.provider(oidc).await.map_err(|refusal| unreachable(oidc, &refusal))?;
         let secret = BASE64URL_NOPAD.encode(&self.rng.bytes::<32>());
         let flow = Flow { secret, began_at: self.clock.now(), step_up, return_to: return_to.to_owned() };
@@ -196,6 +218,7 @@ impl App {
         if !own || now > flow.began_at.plus_seconds(FLOW_S) || now < flow.began_at {
             return Err(Refusal::Expired);
         }
+        let counted = self.count_flow(whence).await.map_err(Refusal::TooMany)?;
         let provider = self.provider(oidc).await?;
         match returned.iss.as_deref() {
             Some(named) if named != oidc.issuer => {
@@ -214,12 +237,27 @@ impl App {
         let token = self.exchange(oidc, &provider, code, &flow.derived("verifier")).await?;
         let nonce = flow.derived("nonce");
         let said = self.id_token(oidc, provider, &token, &nonce).await?;
-        if flow.step_up {
-            let begun = self.step_up_by_provider(oidc, present, &said).await?;
-            return Ok((begun, flow.return_to));
+        let begun = if flow.step_up {
+            self.step_up_by_provider(oidc, present, &said).await?
+        } else {
+            self.let_in(oidc, &said, whence).await?
+        };
+        if let Some(network) = counted {
+            // The beginning and the return.
+            self.store.network_was_right(network, 2).await?;
         }
-        let begun = self.let_in(oidc, &said, whence).await?;
         Ok((begun, flow.return_to))
+    }
+
+    /// Counts a beginning or a return against the network it comes from, or says when it may try again.
+    async fn count_flow(&self, whence: &Whence) -> Result<Option<Digest>, Fault> {
+        let Some(network) = whence.network() else { return Ok(None) };
+        let key = counted("oidc", &network);
+        let delay = Delay { key, free: NETWORK_FREE, most_ms: NETWORK_MS_MAX };
+        match self.store.attempt(&[delay], self.clock.now()).await? {
+            None => Ok(Some(key)),
+            Some(wait_ms) => Err(too_many(wait_ms)),
+        }
     }
 
     async fn step_up_by_provider(
@@ -230,6 +268,9 @@ impl App {
     ) -> Result<Begun, Refusal> {
         let caller = present.ok_or(Refusal::Expired)?;
         let Credential::BrowserSession(session) = caller.credential else { return Err(Refusal::Expired) };
+        if !oidc.takes(&caller.tenant_slug) {
+            return Err(Refusal::AnotherPerson);
+        }
         let account = self.store.identity(&oidc.issuer, &said.subject).await?;
         let own = match caller.user() {
             Some(user) => self.store.candidate_by_id(caller.tenant, user).await?.map(|person| person.account),
@@ -239,10 +280,9 @@ impl App {
             return Err(Refusal::AnotherPerson);
         }
         let now = self.clock.now();
-        if said.proved_at.is_none_or(|at| now > at.plus_seconds(FRESH_S)) {
-            return Err(Refusal::NotFresh);
-        }
-        Ok(self.renewed(&caller, session, "oidc").await?)
+        // The provider says when it asked the person: from then on the proof counts, as a password's does.
+        let proved_at = said.proved_at.filter(|at| now <= at.plus_seconds(FRESH_S)).ok_or(Refusal::NotFresh)?;
+        Ok(self.renewed(&caller, session, "oidc", proved_at).await?)
     }
 
     fn oidc(&self) -> Result<&Oidc, Fault> {
@@ -292,13 +332,34 @@ impl App {
         checked.map_err(|wrong| Refusal::Provider(wrong.to_string()))
     }
 
-    /// What is known of the provider, asked anew from time to time.
+    /// What is known of the provider, asked anew from time to time: by one, whose answer those who wait share.
     async fn provider(&self, oidc: &Oidc) -> Result<Arc<Provider>, Refusal> {
-        let now = self.clock.now();
-        let known = oidc.memory.provider.load_full();
-        if let Some(known) = known.filter(|known| now <= known.known_at.plus_seconds(KNOWN_FOR_S)) {
+        let memory = &oidc.memory;
+        let known = || {
+            let now = self.clock.now();
+            memory.provider.load_full().filter(|known| now <= known.known_at.plus_seconds(KNOWN_FOR_S))
+        };
+        if let Some(known) = known() {
             return Ok(known);
         }
+        let failures = memory.failures.load(Ordering::SeqCst);
+        let mut wrong = memory.asking.lock().await;
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        if memory.failures.load(Ordering::SeqCst) != failures {
+            return Err(Refusal::Provider(wrong.clone()));
+        }
+        let asked = self.ask_provider(oidc).await;
+        if let Err(refusal) = &asked {
+            *wrong = why(refusal);
+            memory.failures.fetch_add(1, Ordering::SeqCst);
+        }
+        asked
+    }
+
+    async fn ask_provider(&self, oidc: &Oidc) -> Result<Arc<Provider>, Refusal> {
+        let now = self.clock.now();
         let issuer = oidc.issuer.trim_end_matches('/');
         let at = format!("{issuer}/.well-known/openid-configuration");
         let at = Url::parse(&at).map_err(|error| Refusal::Provider(format!("the issuer's address: {error}")))?;
@@ -426,12 +487,17 @@ async fn read(answer: Response) -> Result<Value, Refusal> {
         .map_err(|_| Refusal::Provider("the provider's answer is not JSON".to_owned()))
 }
 
-fn unreachable(oidc: &Oidc, refusal: &Refusal) -> Fault {
-    let why = match refusal {
+/// For the log.
+fn why(refusal: &Refusal) -> String {
+    match refusal {
         Refusal::Provider(why) => why.clone(),
         Refusal::Fault(fault) => fault.logged().unwrap_or(fault.told()).to_owned(),
         other => other.word().to_owned(),
-    };
+    }
+}
+
+fn unreachable(oidc: &Oidc, refusal: &Refusal) -> Fault {
+    let why = why(refusal);
     Fault::new(
         FaultKind::Unavailable,
         "the provider of identities cannot be used now",

@@ -1,7 +1,7 @@
 //! Tenants, workspaces and users.
 
 use serde_json::json;
-use toolgate_contracts::{AccountId, Caller, Fault, Permission, Permissions, Principal, Role, Slug, Timestamp};
+use toolgate_contracts::{AccountId, Caller, Fault, Permission, Permissions, Principal, Role, Slug, Timestamp, unseen};
 use toolgate_registry::commands::FIRST_WORKSPACE;
 use toolgate_store::Change;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
@@ -111,6 +111,7 @@ impl App {
         let NewUser { name, kind, email, roles, permissions, workspaces } = new;
         check_name(&name)?;
         check_email(email.as_deref())?;
+        let email = email.filter(|_| kind == UserKind::Person);
         require_grantable(caller, &roles)?;
         check_permissions(&permissions)?;
         let now = self.clock.now();
@@ -128,7 +129,7 @@ impl App {
         let mut change = Change::new(caller.tenant);
         let account = match user.kind {
             UserKind::Service => None,
-            UserKind::Person => Some(self.account_for(&mut change, &user, now).await?),
+            UserKind::Person => Some(self.account_for(&mut change, &caller.tenant_slug, &user, now).await?),
         };
         change.insert_user(&user, account);
         change.audit(&self.entry(
@@ -139,7 +140,7 @@ impl App {
             json!({"id": user.id, "roles": user.roles, "kind": user.kind}),
         ));
         self.store.commit(change).await.map_err(|error| match error {
-            error if error.is("users_account") => Fault::conflict(
+            error if error.is("users_account") || error.is("users_email") => Fault::conflict(
                 "this person is a member of the tenant already",
                 "change their roles with `toolgate user set`",
             )
@@ -149,20 +150,23 @@ impl App {
         Ok(user)
     }
 
-    /// The account of a new member: that of the e-mail address where there is one, otherwise a new one.
+    /// The account of a new member: a new one. An address is what an administrator wrote, and says nothing about who has
+    /// it in other tenants; only a tenant that takes the provider's word takes it for whose an address is, too.
     pub(super) async fn account_for(
         &self,
         change: &mut Change,
+        tenant: &Slug,
         user: &User,
         now: Timestamp,
     ) -> Result<AccountId, Fault> {
-        if let Some(email) = &user.email
-            && let Some(known) = self.store.account_by_email(email).await?
+        if let (Some(email), Some(oidc)) = (&user.email, &self.oidc)
+            && oidc.takes(tenant)
+            && let Some(known) = self.store.account_vouched_for(oidc.issuer(), email).await?
         {
             return Ok(known);
         }
         let account = self.new_id();
-        change.insert_account(account, user.email.as_deref(), &user.name, now);
+        change.insert_account(account, &user.name, now);
         Ok(account)
     }
 
@@ -221,7 +225,8 @@ pub(super) fn check_email(email: Option<&str>) -> Result<(), Fault> {
         Some(email)
             if email.len() > 254
                 || email.split_once('@').is_none_or(|(user, host)| user.is_empty() || !host.contains('.'))
-                || email.chars().any(|c| c.is_control() || c.is_whitespace()) =>
+                || email.contains(' ')
+                || unseen::check_seen("an address", email).is_err() =>
         {
             Err(Fault::invalid("this is not an e-mail address", "write it as name@example.com").at("/email"))
         }

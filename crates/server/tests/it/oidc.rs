@@ -14,12 +14,16 @@ use data_encoding::{BASE64, BASE64URL_NOPAD};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Value, json};
-use toolgate_contracts::{Clock, Digest, Rng, Timestamp};
+use toolgate_contracts::{Clock, Digest, Id, Principal, Rng, Timestamp};
+use toolgate_server::proxies::ClientAddress;
 use toolgate_server::{App, Config};
-use toolgate_store::MIGRATIONS;
+use toolgate_store::invitations::{Invitation, InvitationState};
+use toolgate_store::sign_in::LinkPurpose;
 use toolgate_store::testing::every_database;
+use toolgate_store::{Change, MIGRATIONS};
 use tower::ServiceExt as _;
 
+use crate::entering::post_from;
 use crate::world::{Answer, As, CODE, answer, send};
 
 const CLIENT: &str = "toolgate at example";
@@ -308,7 +312,17 @@ impl Scene {
 
     /// The browser comes back; where it is sent on.
     async fn returns(&self, browser: &mut Browser, query: &str) -> String {
-        let request = Request::get(format!("/oidc/callback?{query}"))
+        self.returned(browser, query, Request::builder()).await
+    }
+
+    async fn returns_from(&self, browser: &mut Browser, address: &str, query: &str) -> String {
+        let address: std::net::IpAddr = address.parse().unwrap();
+        self.returned(browser, query, Request::builder().extension(ClientAddress(address))).await
+    }
+
+    async fn returned(&self, browser: &mut Browser, query: &str, request: axum::http::request::Builder) -> String {
+        let request = request
+            .uri(format!("/oidc/callback?{query}"))
             .header(header::HOST, "localhost")
             .header(header::COOKIE, browser.cookie())
             .header("sec-fetch-site", "cross-site")
@@ -331,6 +345,37 @@ impl Scene {
         let url = self.begin(browser, json!({})).await;
         let (code, state) = self.provider.authorize(&url, &claims);
         self.returns(browser, &format!("code={code}&state={state}&iss={}", self.iss())).await
+    }
+
+    /// A link to set somebody's password and an invitation, as they were made while there were passwords.
+    async fn links_of_before(&self, user: &str) -> (&'static str, &'static str) {
+        let (store, now) = (&self.app.store, self.clock.now());
+        let tenant = self.app.registry.snapshot().tenant_by_slug("default").unwrap().tenant.id;
+        let mut change = Change::new(tenant);
+        let until = now.plus_seconds(600);
+        change.insert_link(
+            LinkPurpose::Reset,
+            Digest::of(b"toolgate/token/1\0reset"),
+            user.parse().unwrap(),
+            now,
+            until,
+        );
+        let invitation = Invitation {
+            id: Id::new(&self.clock, &Rng::seeded(9)),
+            name: "ben".to_owned(),
+            email: None,
+            roles: vec![],
+            permissions: toolgate_contracts::Permissions::default(),
+            workspaces: vec![],
+            invited_by: "admin".to_owned(),
+            mailed: false,
+            created_at: now,
+            expires_at: until,
+            state: InvitationState::Open,
+        };
+        change.insert_invitation(&invitation, Principal::Local(1000), Digest::of(b"toolgate/token/1\0invited"));
+        store.commit(change).await.unwrap();
+        ("reset", "invited")
     }
 
     async fn me(&self, browser: &Browser) -> Value {
@@ -533,14 +578,21 @@ async fn who_confirms_at_the_provider_is_fresh_again_and_nobody_else_is() {
         assert_eq!(step_up(&mut browser, claims.clone()).await, "/policies");
         assert!(fresh(&browser).await);
         scene.send(&before, "GET", "/api/v1/me", Value::Null).await.refused(401);
+        // A proof of some minutes ago counts from then on, and lasts no longer than a password's.
+        let earlier = json!({"groups": ["staff"], "auth_time": scene.provider.seconds() - 240});
+        assert_eq!(step_up(&mut browser, earlier).await, "/policies");
+        scene.clock.advance(59);
+        assert!(fresh(&browser).await);
+        scene.clock.advance(2);
+        assert!(!fresh(&browser).await);
         assert_eq!(step_up(&mut Browser::default(), claims).await, "/sign-in?failed=expired");
     })
     .await;
 }
 
 #[tokio::test]
-async fn only_a_providers_word_opens_another_tenant_of_the_same_person() {
-    every_scene(&[], async |scene| {
+async fn only_a_providers_word_opens_another_tenant_that_takes_it() {
+    every_scene(&[("oidc_other_tenants", "other")], async |scene| {
         scene.send(&As::Owner, "POST", "/api/v1/tenants", json!({"slug": "other"})).await.ok();
         let claims = json!({"groups": ["staff"], "name": "ada", "email": "ada@corp.example", "email_verified": true});
         let mut browser = Browser::default();
@@ -561,6 +613,130 @@ async fn only_a_providers_word_opens_another_tenant_of_the_same_person() {
         assert_eq!(again["session"]["ends_at"], shown["session"]["ends_at"], "it lasts no longer for it");
         let unknown = json!({"tenant": "system"});
         scene.send(&browser.caller(), "POST", "/api/v1/session/tenant", unknown).await.refused(404);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_providers_word_counts_in_no_tenant_that_did_not_ask_for_it() {
+    every_scene(&[], async |scene| {
+        scene.send(&As::Owner, "POST", "/api/v1/tenants", json!({"slug": "other"})).await.ok();
+        let there = As::OwnerOf("other");
+        let signed_in = async |name: &str, email: &str| {
+            let claims =
+                json!({"sub": name, "groups": ["staff"], "name": name, "email": email, "email_verified": true});
+            let mut browser = Browser::default();
+            assert_eq!(scene.sign_in(&mut browser, claims).await, "/");
+            browser
+        };
+        // A member made there after, and one made there before, somebody with that address came by the provider.
+        let ada = signed_in("ada", "ada@corp.example").await;
+        for name in ["ada", "ben"] {
+            let member = json!({"name": name, "email": format!("{name}@corp.example"), "roles": ["admin"]});
+            scene.send(&there, "POST", "/api/v1/users", member).await.ok();
+        }
+        let ben = signed_in("ben", "ben@corp.example").await;
+        let kept = scene.send(&As::Owner, "GET", "/api/v1/users/ben", Value::Null).await.ok();
+        assert_eq!(kept["email"], "ben@corp.example", "what is kept here says nothing about who is there");
+        for (name, browser) in [("ada", &ada), ("ben", &ben)] {
+            let shown = scene.send(&browser.caller(), "GET", "/api/v1/session", Value::Null).await.ok();
+            assert_eq!(shown["tenants"], json!([{"slug": "default", "name": "Default"}]), "{name}");
+            let to = json!({"tenant": "other"});
+            scene.send(&browser.caller(), "POST", "/api/v1/session/tenant", to).await.refused(404);
+            // Nor does whoever is a member there learn that the provider knows the address, or confirm with it.
+            let link = scene.send(&there, "POST", &format!("/api/v1/users/{name}/sign-in-link"), json!({})).await.ok();
+            let token = link["url"].as_str().unwrap().split_once("#sign-in=").unwrap().1.to_owned();
+            let mut member = Browser::default();
+            member.keep(&scene.send(&As::Nobody, "POST", "/api/v1/sign-in", json!({"token": token})).await);
+            let shown = scene.send(&member.caller(), "GET", "/api/v1/session", Value::Null).await.ok();
+            assert_eq!(
+                (&shown["me"]["tenant"], &shown["session"]["step_up_by"]),
+                (&json!("other"), &json!([])),
+                "{name}"
+            );
+            let url = scene.begin(&mut member, json!({"step_up": true})).await;
+            let claims = json!({"sub": name, "groups": ["staff"]});
+            let (code, state) = scene.provider.authorize(&url, &claims);
+            let to = scene.returns(&mut member, &format!("code={code}&state={state}&iss={}", scene.iss())).await;
+            assert_eq!(to, "/sign-in?failed=another_person", "{name}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn where_passwords_are_switched_off_none_is_set_asked_for_or_sent_a_link_for() {
+    every_scene(&[("password_sign_in", "false")], async |scene| {
+        let ways = scene.send(&As::Nobody, "GET", "/api/v1/session/ways", Value::Null).await.ok();
+        assert_eq!(ways["password"], false);
+        let claims = json!({"groups": ["chiefs"], "name": "ada", "auth_time": scene.provider.seconds()});
+        let mut browser = Browser::default();
+        assert_eq!(scene.sign_in(&mut browser, claims).await, "/");
+        let password = "a lamp in the hall";
+        let told = "passwords are switched off here (`password_sign_in`)";
+        for (who, method, path, body) in [
+            (As::Nobody, "POST", "/api/v1/session/password", json!({"user": "ada", "password": password})),
+            (As::Nobody, "POST", "/api/v1/session/reset", json!({"user": "ada"})),
+            (As::Owner, "POST", "/api/v1/users/ada/reset", json!({})),
+            (browser.caller(), "PUT", "/api/v1/me/password", json!({"password": password})),
+            (browser.caller(), "POST", "/api/v1/session/step-up", json!({"password": password})),
+        ] {
+            let refused = scene.send(&who, method, path, body).await.refused(403);
+            assert_eq!(refused["detail"], told, "{path}");
+        }
+        // Nobody could accept an invitation; links of before are worth nothing either.
+        let refused = scene.send(&As::Owner, "POST", "/api/v1/invitations", json!({"name": "ben"})).await.refused(409);
+        assert!(refused["remedy"].as_str().unwrap().contains("sign-in-link"), "{refused:#}");
+        let user = scene.send(&As::Owner, "GET", "/api/v1/users/ada", Value::Null).await.ok();
+        let (reset, invited) = scene.links_of_before(user["id"].as_str().unwrap()).await;
+        for (path, body) in [
+            ("/api/v1/session/reset/finish", json!({"token": reset, "password": password})),
+            ("/api/v1/session/invitation", json!({"token": invited})),
+            ("/api/v1/session/invitation/accept", json!({"token": invited, "password": password})),
+        ] {
+            assert_eq!(scene.send(&As::Nobody, "POST", path, body).await.refused(403)["detail"], told, "{path}");
+        }
+        // Who has no link is told no more than elsewhere.
+        let guess = json!({"token": "guess", "password": password});
+        scene.send(&As::Nobody, "POST", "/api/v1/session/invitation/accept", guess).await.refused(401);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_network_begins_and_returns_a_bounded_number_of_times() {
+    every_scene(&[], async |scene| {
+        let begin =
+            async |address: &str| post_from(scene.app.router(), address, "/api/v1/session/oidc", &json!({})).await;
+        // Those who get in take back what they counted: a whole office may begin its day at once.
+        for _ in 0..70 {
+            let mut browser = Browser::default();
+            let begun = begin("203.0.113.7").await;
+            browser.keep(&begun);
+            let (code, state) =
+                scene.provider.authorize(begun.ok()["url"].as_str().unwrap(), &json!({"groups": ["staff"]}));
+            let query = format!("code={code}&state={state}&iss={}", scene.iss());
+            assert_eq!(scene.returns_from(&mut browser, "203.0.113.7", &query).await, "/");
+        }
+        let mut browsers = Vec::new();
+        for _ in 0..120 {
+            let begun = begin("203.0.113.9").await;
+            let mut browser = Browser::default();
+            browser.keep(&begun);
+            browsers.push((browser, begun.ok()["url"].as_str().unwrap().to_owned()));
+        }
+        let early = begin("203.0.113.9").await;
+        assert_eq!(early.headers["retry-after"], "1");
+        early.refused(429);
+        begin("203.0.113.10").await.ok();
+        // Nor does the same network bring us to ask the provider by coming back.
+        let (mut browser, url) = browsers.pop().unwrap();
+        let (code, state) = scene.provider.authorize(&url, &json!({"groups": ["staff"]}));
+        let query = format!("code={code}&state={state}&iss={}", scene.iss());
+        let mut again = browser.clone();
+        assert_eq!(scene.returns_from(&mut browser, "203.0.113.9", &query).await, "/sign-in?failed=too_many");
+        scene.clock.advance(1);
+        assert_eq!(scene.returns_from(&mut again, "203.0.113.9", &query).await, "/");
     })
     .await;
 }

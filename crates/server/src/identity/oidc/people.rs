@@ -1,7 +1,13 @@
 //! Who comes in by a provider's word: the user is made at the first sign-in, and has at each the roles of their groups.
+//!
+//! INVARIANT: the provider's word counts in `oidc_tenant` and in the tenants of `oidc_other_tenants`, and nowhere else.
+//! A person of the provider is the account of its `iss` and `sub`. A member whom an administrator made has an account of
+//! their own, whatever their address: the provider does not sign into it, and it does not become one with the
+//! provider's. Only where a tenant takes the provider's word is a member made with an address that the provider vouches
+//! for, of one person alone, that person. So a tenant learns nothing, by an address, about who has it elsewhere.
 
 use serde_json::{Value, json};
-use toolgate_contracts::{AccountId, Fault, Role, TenantId, UserId};
+use toolgate_contracts::{AccountId, Fault, LoginName, Role, TenantId, UserId, unseen};
 use toolgate_registry::commands::FIRST_WORKSPACE;
 use toolgate_store::Change;
 use toolgate_store::people::{User, UserKind};
@@ -65,6 +71,7 @@ impl App {
             }
             (_, account) => self.make_user(&mut change, oidc, tenant, roles, said, account).await?,
         };
+        change.set_vouched_for(&oidc.issuer, &said.subject, verified_email(&said.claims).as_deref());
         let begun = self.begin_session(&mut change, user, How::Oidc, whence, said.proved_at);
         self.note_sign_in(&mut change, &person(oidc, tenant, user, &name, account), How::Oidc);
         self.store.commit(change).await?;
@@ -115,14 +122,15 @@ impl App {
     ) -> Result<(UserId, String, AccountId), Fault> {
         let now = self.clock.now();
         let name = self.free_name(tenant, &said.claims).await?;
-        // An address is kept where the provider vouches for it and nobody else has it: it is for mail, and proves nothing.
+        // An address is kept where the provider vouches for it and nobody else here has it: it is for mail, and proves
+        // nothing.
         let email = match verified_email(&said.claims) {
-            Some(email) if self.store.account_by_email(&email).await?.is_none() => Some(email),
+            Some(email) if self.store.user(tenant, &email).await?.is_none() => Some(email),
             _ => None,
         };
         let account = account.unwrap_or_else(|| {
             let account = self.new_id();
-            change.insert_account(account, email.as_deref(), &name, now);
+            change.insert_account(account, &name, now);
             change.insert_identity(&oidc.issuer, &said.subject, account, now);
             account
         });
@@ -178,12 +186,14 @@ fn person(oidc: &Oidc, tenant: TenantId, user: UserId, name: &str, account: Acco
 /// Without what looks like an address: somebody could give themselves another's.
 fn plain_name(text: &str) -> String {
     let text = text.split_once('@').map_or(text, |(mailbox, _)| mailbox);
-    let name: String = text.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX - 40).collect();
+    let seen = text.chars().map(|c| if unseen::is_blank(c) { ' ' } else { c }).filter(|c| !unseen::is_unseen(*c));
+    let name: String = seen.take(NAME_CHARS_MAX - 40).collect();
     name.trim().to_owned()
 }
 
 fn verified_email(claims: &Value) -> Option<String> {
     let verified = matches!(claims.get("email_verified"), Some(Value::Bool(true)));
-    let email = claims.get("email").and_then(Value::as_str).filter(|_| verified)?.to_lowercase();
+    let email = claims.get("email").and_then(Value::as_str).filter(|_| verified)?;
+    let email = LoginName::of(email).as_str().to_owned();
     check_email(Some(&email)).is_ok().then_some(email)
 }

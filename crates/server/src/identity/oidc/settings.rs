@@ -17,7 +17,10 @@ pub struct Oidc {
     pub(super) groups_claim: String,
     pub(super) roles: Vec<(String, Role)>,
     pub(super) default_role: Option<Role>,
+    /// Where new people come in.
     pub(super) tenant: Slug,
+    /// Tenants that take the provider's word as well.
+    other_tenants: Vec<Slug>,
     pub label: String,
     pub(super) memory: Memory,
 }
@@ -55,6 +58,7 @@ impl Oidc {
                 .map(|role| role_of(role).map_err(wrong))
                 .transpose()?,
             tenant: config.get("oidc_tenant").parse().map_err(|_| wrong("`oidc_tenant` is no tenant".to_owned()))?,
+            other_tenants: check_tenants(config.get("oidc_other_tenants")).map_err(wrong)?,
             label: text("oidc_label"),
             memory: Memory::default(),
         }))
@@ -62,6 +66,11 @@ impl Oidc {
 
     pub fn issuer(&self) -> &str {
         &self.issuer
+    }
+
+    /// Whether the provider's word counts in a tenant.
+    pub fn takes(&self, tenant: &Slug) -> bool {
+        *tenant == self.tenant || self.other_tenants.contains(tenant)
     }
 
     /// The roles of somebody in these groups.
@@ -122,6 +131,12 @@ pub fn check_roles(text: &str) -> Result<Vec<(String, Role)>, String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(pair).collect()
 }
 
+/// Short names of tenants, separated by commas.
+pub fn check_tenants(text: &str) -> Result<Vec<Slug>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| name.parse().map_err(|_| format!("`{name}` is no short name of a tenant"))).collect()
+}
+
 fn role_of(text: &str) -> Result<Role, String> {
     text.parse::<Role>().ok().filter(|role| *role != Role::Service).ok_or_else(|| no_role(text))
 }
@@ -146,6 +161,13 @@ mod tests {
         for wrong in ["a", "=admin", "a=king", "a=service", "{", "{\"a\": 1}"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn tenants_are_a_list_of_short_names() {
+        assert_eq!(check_tenants(" a, b-c ,").unwrap().len(), 2);
+        assert_eq!(check_tenants("").unwrap().len(), 0);
+        assert!(check_tenants("a b").is_err() && check_tenants("A/B").is_err());
     }
 
     #[test]
