@@ -64,7 +64,9 @@ use crate::problem::Problem;
 struct Document;
 
 pub fn router(app: &App) -> Router {
-    let (router, _) = in_front().merge(behind_the_door(app)).split_for_parts();
+    let own_pages = middleware::from_fn_with_state(app.clone(), auth::own_pages);
+    let before = before_the_sign_in().route_layer(own_pages);
+    let (router, _) = in_front().merge(before).merge(behind_the_door(app)).split_for_parts();
     let tools = alias_of_tools(router.clone().with_state(app.clone()));
     router
         .nest_service("/api/tools", tools)
@@ -77,7 +79,7 @@ pub fn router(app: &App) -> Router {
 
 /// The OpenAPI document of every route.
 pub fn document() -> utoipa::openapi::OpenApi {
-    document::complete(in_front().split_for_parts().1, api().split_for_parts().1)
+    document::complete(in_front().merge(before_the_sign_in()).split_for_parts().1, api().split_for_parts().1)
 }
 
 /// As it is committed in `docs/openapi.json`: for people to read and compare.
@@ -91,18 +93,24 @@ fn in_front() -> OpenApiRouter<App> {
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))
         .routes(routes!(system::metrics))
-        .routes(routes!(session::sign_in))
         .routes(routes!(session::session))
         .routes(routes!(session::ways))
+        .routes(routes!(session::oidc_callback))
+        .routes(routes!(invoke::invoke))
+        .routes(routes!(invoke::jwks))
+}
+
+/// What a browser sends that nobody is signed in in yet: no other site's page may.
+fn before_the_sign_in() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(session::show_link))
+        .routes(routes!(session::sign_in))
         .routes(routes!(session::sign_in_by_password))
         .routes(routes!(session::begin_oidc))
-        .routes(routes!(session::oidc_callback))
         .routes(routes!(session::ask_for_reset))
         .routes(routes!(session::finish_reset))
         .routes(routes!(session::show_invitation))
         .routes(routes!(session::accept_invitation))
-        .routes(routes!(invoke::invoke))
-        .routes(routes!(invoke::jwks))
 }
 
 fn behind_the_door(app: &App) -> OpenApiRouter<App> {

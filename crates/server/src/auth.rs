@@ -15,7 +15,7 @@ use toolgate_store::credentials::{Holder, KeyHolder};
 use crate::app::{App, FIRST_TENANT};
 use crate::auth::tokens::Manner;
 use crate::problem::Problem;
-use crate::{REVISION_HEADER, TENANT_HEADER};
+use crate::{BACKGROUND_HEADER, REVISION_HEADER, TENANT_HEADER};
 use crate::{proxies, seal};
 
 /// How long the note of a credential's last use may lag behind.
@@ -136,7 +136,13 @@ async fn identified(app: &App, request: &Parts, seen_before: bool) -> Result<Cal
         None => match session_cookie(app, &request.headers) {
             Some(token) => {
                 require_same_site(app, request)?;
-                session_caller(app, token).await?
+                let by_person = !seen_before && is_by_a_person(&request.method, &request.headers);
+                let (caller, _) = session_behind(app, token, by_person).await?;
+                // A page that was opened in one tenant writes nothing into another.
+                return match wanted {
+                    Some(slug) if slug != caller.tenant_slug.as_str() => Err(other_tenant(&caller)),
+                    _ => Ok(caller),
+                };
             }
             None => return Err(unauthenticated("this needs a key or a signed-in browser")),
         },
@@ -202,8 +208,21 @@ async fn of_key(app: &App, found: KeyHolder, now: Timestamp) -> Result<Shown, Fa
     Ok(Shown::Caller(Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) }))
 }
 
-async fn session_caller(app: &App, token: &str) -> Result<Caller, Fault> {
-    session_behind(app, token).await.map(|(caller, _)| caller)
+/// Whether somebody did something: only that keeps a session from idling out. Streams, and what a page asks by itself and
+/// says so, go on without anybody there.
+fn is_by_a_person(method: &Method, headers: &HeaderMap) -> bool {
+    let asks = matches!(*method, Method::GET | Method::HEAD);
+    let by_itself = headers.contains_key(BACKGROUND_HEADER)
+        || header_text(headers, "accept").is_some_and(|accept| accept.contains("text/event-stream"));
+    !(asks && by_itself)
+}
+
+fn other_tenant(caller: &Caller) -> Fault {
+    Fault::conflict(
+        format!("you switched to `{}` in another tab", caller.tenant_slug),
+        "reload the page, and do it again where it belongs",
+    )
+    .with_details(serde_json::json!({"tenant": caller.tenant_slug}))
 }
 
 /// What is known of a browser session besides whom it stands for.
@@ -217,14 +236,14 @@ pub struct SessionFacts {
     pub proved_at: Option<Timestamp>,
 }
 
-async fn session_behind(app: &App, token: &str) -> Result<(Caller, SessionFacts), Fault> {
+async fn session_behind(app: &App, token: &str, by_person: bool) -> Result<(Caller, SessionFacts), Fault> {
     let ended = || unauthenticated("the session has ended");
     let found = app.store.session_holder(seal::token_hash(token)).await?.ok_or_else(ended)?;
     let now = app.clock.now();
     if found.expires_at <= now || idle_until(app, found.last_seen_at) <= now {
         return Err(ended());
     }
-    if found.last_seen_at.plus_seconds(USE_NOTED_EVERY_S) <= now {
+    if by_person && found.last_seen_at.plus_seconds(USE_NOTED_EVERY_S) <= now {
         let mut change = Change::new(found.holder.tenant);
         change.touch_session(found.session, now);
         app.note_use(change).await;
@@ -234,7 +253,7 @@ async fn session_behind(app: &App, token: &str) -> Result<(Caller, SessionFacts)
         how: found.how,
         began_at: found.began_at,
         ends_at: found.expires_at,
-        idle_ends_at: idle_until(app, now),
+        idle_ends_at: idle_until(app, if by_person { now } else { found.last_seen_at }),
         proved_at: found.proved_at,
     };
     let permissions = found.holder.permissions.clone();
@@ -265,22 +284,45 @@ fn require_same_site(app: &App, request: &Parts) -> Result<(), Fault> {
     if matches!(request.method, Method::GET | Method::HEAD) {
         return Ok(());
     }
-    let headers = &request.headers;
-    let same = match header_text(headers, "sec-fetch-site") {
-        Some(site) => site == "same-origin",
-        None => header_text(headers, "origin").is_some_and(|origin| is_own_origin(app, origin, request)),
-    };
-    if same {
-        return Ok(());
+    match sent_from(app, request) {
+        Site::Own => Ok(()),
+        Site::Nowhere | Site::Other | Site::Unsaid => Err(other_site()),
     }
-    Err(other_site())
 }
 
-/// For a request that carries no cookie yet: a browser that says it comes from elsewhere is believed.
-pub fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Fault> {
-    match header_text(headers, "sec-fetch-site") {
-        None | Some("same-origin" | "none") => Ok(()),
-        Some(_) => Err(other_site()),
+/// For what is asked before anybody is signed in: no page of another site signs a browser in, spends a link or reads what
+/// one says. Whatever is no browser says nothing of where it comes from, and carries nobody's cookies.
+pub async fn own_pages(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let asks = matches!(parts.method, Method::GET | Method::HEAD);
+    if !asks && sent_from(&app, &parts) == Site::Other {
+        return Err(other_site().into());
+    }
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// Whose page sent a request, by its own word: pages cannot choose these headers, browsers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Site {
+    Own,
+    /// By the person: an address that was typed, a bookmark.
+    Nowhere,
+    Other,
+    /// Not a browser, or one that is very old.
+    Unsaid,
+}
+
+fn sent_from(app: &App, request: &Parts) -> Site {
+    let own = |origin| if is_own_origin(app, origin, request) { Site::Own } else { Site::Other };
+    match request.headers.get("sec-fetch-site") {
+        Some(site) if site == "same-origin" => Site::Own,
+        Some(site) if site == "none" => Site::Nowhere,
+        Some(_) => Site::Other,
+        // What cannot be read is nobody's own.
+        None => match request.headers.get(header::ORIGIN) {
+            Some(origin) => own(origin.to_str().unwrap_or_default()),
+            None => Site::Unsaid,
+        },
     }
 }
 
@@ -365,5 +407,6 @@ pub async fn key_works(app: &App, key: &str) -> Result<bool, Fault> {
 
 /// Who is behind a session cookie, if anyone; for the page that must not fail when nobody is.
 pub async fn session_of(app: &App, headers: &HeaderMap) -> Option<(Caller, SessionFacts)> {
-    session_behind(app, session_cookie(app, headers)?).await.ok()
+    let by_person = is_by_a_person(&Method::GET, headers);
+    session_behind(app, session_cookie(app, headers)?, by_person).await.ok()
 }

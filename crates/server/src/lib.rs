@@ -38,5 +38,7 @@ pub use serve::{DataFolder, Ready, Running, ServeError, outer, serve};
 pub const CLIENT_HEADER: &str = "toolgate-client";
 /// Which tenant a request is about, where the caller may choose.
 pub const TENANT_HEADER: &str = "toolgate-tenant";
+/// Marks what a page asks by itself, without anybody doing anything: it keeps no session from idling out.
+pub const BACKGROUND_HEADER: &str = "toolgate-background";
 /// The registry's revision that holds what a caller changed.
 pub const REVISION_HEADER: &str = "toolgate-revision";

@@ -35,21 +35,22 @@ CREATE UNIQUE INDEX workspaces_slug ON workspaces (tenant_id, slug);
 -- People, global; `users` is their membership in a tenant.
 CREATE TABLE accounts (
     id {uuid} PRIMARY KEY,
-    email TEXT,
     name TEXT NOT NULL,
     created_at {int} NOT NULL
 ) {strict};
-CREATE UNIQUE INDEX accounts_email ON accounts (email);
 
 -- Who somebody is at a provider of identities: by its word for them, never by an address.
 CREATE TABLE identities (
     issuer TEXT NOT NULL,
     subject TEXT NOT NULL,
     account_id {uuid} NOT NULL REFERENCES accounts (id),
+    -- The address that the provider vouched for at the last sign-in.
+    email TEXT,
     created_at {int} NOT NULL,
     PRIMARY KEY (issuer, subject)
 ) {strict};
 CREATE INDEX identities_account ON identities (account_id);
+CREATE INDEX identities_email ON identities (issuer, email);
 
 -- How long whoever guesses passwords waits, by a hash of whom they guess at or of the network they come from.
 CREATE TABLE sign_in_delays (
@@ -67,7 +68,11 @@ CREATE TABLE users (
     account_id {uuid} REFERENCES accounts (id),
     kind TEXT NOT NULL CONSTRAINT users_kind CHECK (kind IN ('person', 'service')),
     name TEXT NOT NULL,
-    -- Of the membership, not of the person: who administers one tenant sets no password for another.
+    -- The name as whoever signs in may spell it: folded, so that two names that read the same are one.
+    login TEXT NOT NULL,
+    -- Both of the membership, not of the person: who administers one tenant sets no password for another, and says
+    -- nothing about whose an address is elsewhere.
+    email TEXT,
     password_hash TEXT,
     disabled_at {int},
     created_at {int} NOT NULL,
@@ -75,9 +80,12 @@ CREATE TABLE users (
     CONSTRAINT users_person_has_account CHECK (kind = 'service' OR account_id IS NOT NULL)
 ) {strict};
 CREATE UNIQUE INDEX users_account ON users (tenant_id, account_id);
-CREATE UNIQUE INDEX users_name ON users (tenant_id, name);
--- Somebody who signs in with an address has not said in which tenant.
+CREATE UNIQUE INDEX users_name ON users (tenant_id, login);
+CREATE INDEX users_listed ON users (tenant_id, name);
+CREATE UNIQUE INDEX users_email ON users (tenant_id, email);
 CREATE INDEX users_of_account ON users (account_id);
+-- Somebody who signs in with an address has not said in which tenant.
+CREATE INDEX users_of_email ON users (email);
 
 CREATE TABLE user_roles (
     tenant_id {uuid} NOT NULL,
@@ -138,6 +146,7 @@ CREATE TABLE sign_in_links (
     PRIMARY KEY (tenant_id, token_hash),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id) ON DELETE CASCADE
 ) {strict};
+CREATE INDEX sign_in_links_expires ON sign_in_links (expires_at);
 
 CREATE TABLE invitations (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),
@@ -148,6 +157,8 @@ CREATE TABLE invitations (
     -- What the new user will have, as JSON: roles, permissions, workspaces.
     rights TEXT NOT NULL,
     invited_by TEXT NOT NULL,
+    -- Who vouches for it: an invitation is good as long as they may give what it gives.
+    inviter TEXT NOT NULL,
     mailed {bool} NOT NULL DEFAULT FALSE,
     created_at {int} NOT NULL,
     expires_at {int} NOT NULL,

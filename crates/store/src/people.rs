@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 use toolgate_contracts::{
-    AccountId, Fault, Permissions, Role, Slug, TenantId, TenantLimits, TenantSettings, Timestamp, UserId, WorkspaceId,
+    AccountId, Fault, LoginName, Permissions, Role, Slug, TenantId, TenantLimits, TenantSettings, Timestamp, UserId,
+    WorkspaceId,
 };
 use utoipa::ToSchema;
 
@@ -94,20 +95,28 @@ impl Change {
         )
     }
 
-    /// A person needs an account; the same address in another tenant is the same person.
-    pub fn insert_account(&mut self, id: AccountId, email: Option<&str>, name: &str, at: Timestamp) -> &mut Self {
+    /// A person needs an account. It is one for several tenants only where a provider of identities says who they are.
+    pub fn insert_account(&mut self, id: AccountId, name: &str, at: Timestamp) -> &mut Self {
         self.then(
             "/* no tenant: accounts are people, in whatever tenants */
-             INSERT INTO accounts (id, email, name, created_at) VALUES ($1, $2, $3, $4)",
-            [id.into(), email.into(), name.into(), at.into()],
+             INSERT INTO accounts (id, name, created_at) VALUES ($1, $2, $3)",
+            [id.into(), name.into(), at.into()],
         )
     }
 
     pub fn insert_user(&mut self, user: &User, account: Option<AccountId>) -> &mut Self {
-        let User { id, kind, name, email: _, roles, permissions, workspaces, disabled: _, created_at } = user;
+        let User { id, kind, name, email, roles, permissions, workspaces, disabled: _, created_at } = user;
         self.then(
-            "INSERT INTO users (tenant_id, id, account_id, kind, name, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
-            [(*id).into(), account.into(), kind.as_str().into(), name.into(), (*created_at).into()],
+            "INSERT INTO users (tenant_id, id, account_id, kind, name, login, email, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            [
+                (*id).into(),
+                account.into(),
+                kind.as_str().into(),
+                name.into(),
+                LoginName::of(name).as_str().into(),
+                email.as_deref().map(LoginName::of).as_ref().map(LoginName::as_str).into(),
+                (*created_at).into(),
+            ],
         );
         self.insert_roles(*id, roles);
         self.insert_permissions(*id, permissions);
@@ -210,8 +219,7 @@ impl Store {
 
     /// Users by name, behind `after`.
     pub async fn users(&self, tenant: TenantId, after: &str, limit: u32) -> Result<Vec<User>, Error> {
-        let sql = "SELECT u.id, u.kind, u.name, a.email, u.disabled_at, u.created_at
-             FROM users u LEFT JOIN accounts a ON a.id = u.account_id
+        let sql = "SELECT u.id, u.kind, u.name, u.email, u.disabled_at, u.created_at FROM users u
              WHERE u.tenant_id = $1 AND u.name > $2 ORDER BY u.name LIMIT $3";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![after.into(), limit.into()]).await?;
         self.with_rights(tenant, rows).await
@@ -234,20 +242,24 @@ impl Store {
 
     /// A user by id, else by name, else by e-mail address.
     pub async fn user(&self, tenant: TenantId, id_or_name: &str) -> Result<Option<User>, Error> {
-        let sql = "SELECT u.id, u.kind, u.name, a.email, u.disabled_at, u.created_at
-             FROM users u LEFT JOIN accounts a ON a.id = u.account_id
-             WHERE u.tenant_id = $1 AND (u.id = $2 OR u.name = $3 OR a.email = $3)
-             ORDER BY CASE WHEN u.id = $2 THEN 0 WHEN u.name = $3 THEN 1 ELSE 2 END LIMIT 1";
+        let sql = "SELECT u.id, u.kind, u.name, u.email, u.disabled_at, u.created_at FROM users u
+             WHERE u.tenant_id = $1 AND (u.id = $2 OR u.login = $3 OR u.email = $3)
+             ORDER BY CASE WHEN u.id = $2 THEN 0 WHEN u.login = $3 THEN 1 ELSE 2 END LIMIT 1";
         let id = id_or_name.parse::<UserId>().ok();
-        let rows = self.query(&Scope::Tenant(tenant), sql, vec![id.into(), id_or_name.into()]).await?;
+        let rows =
+            self.query(&Scope::Tenant(tenant), sql, vec![id.into(), LoginName::of(id_or_name).as_str().into()]).await?;
         Ok(self.with_rights(tenant, rows).await?.pop())
     }
 
-    pub async fn account_by_email(&self, email: &str) -> Result<Option<AccountId>, Error> {
-        let sql = "SELECT id FROM accounts WHERE email = $1";
-        let rows =
-            self.query(&Scope::Everyone("accounts are people, in whatever tenants"), sql, vec![email.into()]).await?;
-        rows.first().map(|row| row.get(0)).transpose()
+    /// Whose an address is by a provider's word, where it says so of one person alone.
+    pub async fn account_vouched_for(&self, issuer: &str, email: &str) -> Result<Option<AccountId>, Error> {
+        let sql = "SELECT account_id FROM identities WHERE issuer = $1 AND email = $2 LIMIT 2";
+        let values = vec![issuer.into(), LoginName::of(email).as_str().into()];
+        let rows = self.query(&Scope::Everyone("accounts are people, in whatever tenants"), sql, values).await?;
+        match rows.as_slice() {
+            [only] => only.get(0).map(Some),
+            _ => Ok(None),
+        }
     }
 
     pub(crate) async fn permissions_of(&self, tenant: TenantId, user: UserId) -> Result<Permissions, Error> {

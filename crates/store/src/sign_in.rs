@@ -5,7 +5,9 @@
 //! Deliberately absent: judging a password. That takes long and is no matter of the database.
 
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{AccountId, Digest, Fault, FaultKind, SessionId, Slug, TenantId, Timestamp, UserId};
+use toolgate_contracts::{
+    AccountId, Digest, Fault, FaultKind, LoginName, SessionId, Slug, TenantId, Timestamp, UserId,
+};
 use utoipa::ToSchema;
 
 use crate::change::{Change, Durability, Expect};
@@ -230,6 +232,15 @@ impl Change {
         )
     }
 
+    /// The address that a provider vouches for, as of this sign-in.
+    pub fn set_vouched_for(&mut self, issuer: &str, subject: &str, email: Option<&str>) -> &mut Self {
+        self.then(
+            "/* no tenant: identities are people's, in whatever tenants */
+             UPDATE identities SET email = $3 WHERE issuer = $1 AND subject = $2",
+            [issuer.into(), subject.into(), email.map(LoginName::of).as_ref().map(LoginName::as_str).into()],
+        )
+    }
+
     pub fn insert_link(
         &mut self,
         purpose: LinkPurpose,
@@ -262,8 +273,11 @@ impl Change {
     }
 }
 
-const CANDIDATE: &str = "SELECT u.tenant_id, t.slug, u.id, u.name, a.email, u.account_id, u.password_hash
-     FROM accounts a JOIN users u ON u.account_id = a.id JOIN tenants t ON t.id = u.tenant_id
+/// Memberships of one address that are asked when no tenant was named.
+pub const PLACES_MAX: usize = 3;
+
+const CANDIDATE: &str = "SELECT u.tenant_id, t.slug, u.id, u.name, u.email, u.account_id, u.password_hash
+     FROM users u JOIN tenants t ON t.id = u.tenant_id
      WHERE u.kind = 'person' AND u.disabled_at IS NULL";
 
 fn candidate(row: &Row) -> Result<Candidate, Error> {
@@ -279,21 +293,29 @@ fn candidate(row: &Row) -> Result<Candidate, Error> {
 }
 
 impl Store {
-    /// Who is meant by an e-mail address, or by a name in a tenant. An address goes before a name, so that nobody takes
-    /// another's place by calling themselves so; without a tenant, a membership that has a password goes first.
-    pub async fn candidate(&self, login: &str, tenant: Option<&str>, first: &str) -> Result<Option<Candidate>, Error> {
+    /// Who may be meant by an e-mail address, or by a name in a tenant; at most one in each tenant, and none of them
+    /// before the others. In a tenant an address goes before a name, so that nobody takes another's place by calling
+    /// themselves so; without a tenant, a name is one of the tenant `first`.
+    pub async fn candidates(
+        &self,
+        login: &LoginName,
+        tenant: Option<&str>,
+        first: &str,
+    ) -> Result<Vec<Candidate>, Error> {
         let sql = format!(
-            "{CANDIDATE} AND a.email = $1 AND (t.slug = $2 OR $3)
-             ORDER BY CASE WHEN u.password_hash IS NULL THEN 1 ELSE 0 END, CASE WHEN t.slug = $2 THEN 0 ELSE 1 END, u.created_at LIMIT 1"
+            "{CANDIDATE} AND u.email = $1 AND (t.slug = $2 OR $3)
+             ORDER BY CASE WHEN u.password_hash IS NULL THEN 1 ELSE 0 END, CASE WHEN t.slug = $2 THEN 0 ELSE 1 END, t.slug
+             LIMIT {PLACES_MAX}"
         );
         let slug = tenant.unwrap_or(first);
-        let values = vec![login.to_lowercase().into(), slug.into(), tenant.is_none().into()];
-        if let Some(row) = self.query(&BEFORE_TENANT, &sql, values).await?.first() {
-            return candidate(row).map(Some);
-        }
-        let sql = format!("{CANDIDATE} AND t.slug = $1 AND u.name = $2");
-        let rows = self.query(&BEFORE_TENANT, &sql, vec![slug.into(), login.into()]).await?;
-        rows.first().map(candidate).transpose()
+        let values = vec![login.as_str().into(), slug.into(), tenant.is_none().into()];
+        let rows = self.query(&BEFORE_TENANT, &sql, values).await?;
+        let mut found: Vec<Candidate> = rows.iter().map(candidate).collect::<Result<_, _>>()?;
+        let sql = format!("{CANDIDATE} AND t.slug = $1 AND u.login = $2");
+        let rows = self.query(&BEFORE_TENANT, &sql, vec![slug.into(), login.as_str().into()]).await?;
+        let named = rows.first().map(candidate).transpose()?;
+        found.extend(named.filter(|named| found.iter().all(|other| other.tenant != named.tenant)));
+        Ok(found)
     }
 
     /// A person in force, with what they sign in with.
@@ -367,14 +389,23 @@ impl Store {
         token_hash: Digest,
         now: Timestamp,
     ) -> Result<Option<Candidate>, Error> {
-        let sql = "SELECT tenant_id, user_id FROM sign_in_links
+        Ok(self.link_shown(purpose, token_hash, now).await?.map(|(owner, _)| owner))
+    }
+
+    /// Whose link it is and until when.
+    pub async fn link_shown(
+        &self,
+        purpose: LinkPurpose,
+        token_hash: Digest,
+        now: Timestamp,
+    ) -> Result<Option<(Candidate, Timestamp)>, Error> {
+        let sql = "SELECT tenant_id, user_id, expires_at FROM sign_in_links
              WHERE token_hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3";
         let values = vec![token_hash.into(), purpose.as_str().into(), now.into()];
         let rows = self.query(&BEFORE_TENANT, sql, values).await?;
-        match rows.first() {
-            Some(row) => self.candidate_by_id(row.get(0)?, row.get(1)?).await,
-            None => Ok(None),
-        }
+        let Some(row) = rows.first() else { return Ok(None) };
+        let expires_at = row.get(2)?;
+        Ok(self.candidate_by_id(row.get(0)?, row.get(1)?).await?.map(|owner| (owner, expires_at)))
     }
 
     /// Counts an attempt against each key before it is made, so that many at once count as many. The answer says how
@@ -419,6 +450,18 @@ impl Store {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes back so many of what a network counted, which were right after all.
+    pub async fn network_was_right(&self, network: Digest, times: u32) -> Result<(), Error> {
+        let mut change = Change::new(TenantId::SYSTEM).durability(Durability::Process);
+        change.then(
+            "/* no tenant: whoever guesses has none */
+             UPDATE sign_in_delays SET failures = CASE WHEN failures < $2 THEN 0 ELSE failures - $2 END,
+                wait_ms = wait_ms / 2, next_at = last_at WHERE key = $1",
+            [network.into(), times.into()],
+        );
+        self.commit(change).await.map(drop)
     }
 
     /// Takes back what an attempt counted that was right after all: of a person everything, of a network that one.

@@ -1,7 +1,8 @@
 //! Events as they are read: page by page, and live as server-sent events.
 //!
 //! A stream asks for the next page when its reader took the last, so a slow reader holds a cursor and no memory. Who
-//! may no longer read is cut off: rights are asked for again while the stream is open.
+//! may no longer read is cut off: rights are asked for again while the stream is open. A stream keeps no session from
+//! idling out, and says `session_ended` when it did.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,7 +18,7 @@ use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use toolgate_contracts::event::Event;
-use toolgate_contracts::{CallId, Caller, Fault, Permission, RunId};
+use toolgate_contracts::{CallId, Caller, Fault, FaultKind, Permission, RunId};
 use toolgate_engine::follow::{RunFollower, TenantFollower};
 use toolgate_store::events::Position;
 use utoipa::{IntoParams, ToSchema};
@@ -32,6 +33,8 @@ use crate::problem::Problem;
 const RECHECK_EVERY: Duration = Duration::from_secs(5);
 /// How soon a stream without events sees that the server ends, or that it is time to ask.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The last event of a stream whose credential lets nobody in any more.
+const SESSION_ENDED: &str = "session_ended";
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize, Default, IntoParams)]
@@ -140,10 +143,13 @@ struct Streaming {
     followed: Followed,
     waiting: VecDeque<Sent>,
     checked: Instant,
+    /// The last word was said.
+    over: bool,
 }
 
 fn live(app: App, request: Parts, caller: Caller, followed: Followed) -> Response {
-    let streaming = Streaming { app, request, caller, followed, waiting: VecDeque::new(), checked: Instant::now() };
+    let streaming =
+        Streaming { app, request, caller, followed, waiting: VecDeque::new(), checked: Instant::now(), over: false };
     let events = stream::unfold(streaming, |mut streaming| async move {
         let event = streaming.next().await?;
         Some((Ok::<_, Infallible>(event), streaming))
@@ -160,9 +166,19 @@ impl Streaming {
     async fn next(&mut self) -> Option<Sent> {
         loop {
             // However much there is to give: a busy stream is one that never waits.
+            if self.over {
+                return None;
+            }
             if self.checked.elapsed() >= RECHECK_EVERY {
                 self.checked = Instant::now();
-                self.caller = self.still_may_read().await?;
+                match self.still_may_read().await {
+                    Ok(caller) => self.caller = caller,
+                    Err(fault) if fault.kind() == FaultKind::Unauthenticated => {
+                        self.over = true;
+                        return Some(Sent::default().event(SESSION_ENDED).data("{}"));
+                    }
+                    Err(_) => return None,
+                }
             }
             if let Some(event) = self.waiting.pop_front() {
                 return Some(event);
@@ -190,13 +206,13 @@ impl Streaming {
         Ok(())
     }
 
-    async fn still_may_read(&self) -> Option<Caller> {
-        let caller = auth::again(&self.app, &self.request).await.ok()?;
-        let may = match &self.followed {
-            Followed::Run(run, _) => may_read(&self.app, &caller, *run).await,
-            Followed::Tenant(_) => may_read_all(&caller),
-        };
-        may.is_ok().then_some(caller)
+    async fn still_may_read(&self) -> Result<Caller, Fault> {
+        let caller = auth::again(&self.app, &self.request).await?;
+        match &self.followed {
+            Followed::Run(run, _) => may_read(&self.app, &caller, *run).await?,
+            Followed::Tenant(_) => may_read_all(&caller)?,
+        }
+        Ok(caller)
     }
 }
 
@@ -213,7 +229,7 @@ async fn may_read(app: &App, caller: &Caller, run: RunId) -> Result<(), Fault> {
 fn may_read_all(caller: &Caller) -> Result<(), Fault> {
     if caller.agent.is_some() {
         return Err(Fault::new(
-            toolgate_contracts::FaultKind::Forbidden,
+            FaultKind::Forbidden,
             "an agent's key does not follow the whole tenant",
             "follow a run, or use a person's key",
         ));

@@ -23,13 +23,14 @@ use crate::proxies::ClientAddress;
 /// Where a request comes from.
 pub struct From(pub Whence);
 
-impl<S: Send + Sync> FromRequestParts<S> for From {
+impl FromRequestParts<App> for From {
     type Rejection = std::convert::Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
         let agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let address = parts.extensions.get::<ClientAddress>().map(|client| client.0);
-        Ok(Self(Whence { address, user_agent: agent.map(str::to_owned) }))
+        let present = auth::session_of(app, &parts.headers).await.map(|(caller, _)| caller);
+        Ok(Self(Whence { address, user_agent: agent.map(str::to_owned), present }))
     }
 }
 
@@ -84,13 +85,16 @@ pub struct Ways {
     /// Absent when no provider of identities is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     oidc: Option<OidcWay>,
+    /// Whether a link for a new password goes out by mail; absent where no relay is configured.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    mail: bool,
 }
 
 /// The ways to sign in here, for the sign-in page.
 #[utoipa::path(get, path = "/api/v1/session/ways", tag = "session", responses((status = 200, body = Ways)))]
 pub async fn ways(State(app): State<App>) -> Json<Ways> {
     let oidc = app.oidc.as_ref().map(|oidc| OidcWay { label: oidc.label.clone() });
-    Json(Ways { password: app.config.get("password_sign_in") == "true", oidc })
+    Json(Ways { password: app.has_passwords(), oidc, mail: app.mailer.is_some() })
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -139,15 +143,35 @@ pub struct Session {
     demonstration: bool,
 }
 
+/// A one-time link, as whoever has it sees it.
+#[derive(Serialize, ToSchema)]
+pub struct LinkShown {
+    /// Whom it signs in.
+    name: String,
+    tenant: TenantName,
+    expires_at: Timestamp,
+}
+
+/// Shows whom a one-time link signs in; nothing is spent.
+#[utoipa::path(post, path = "/api/v1/session/link", tag = "session", request_body = SignIn, responses((status = 200, body = LinkShown), (status = 401)))]
+pub async fn show_link(
+    State(app): State<App>,
+    Body(SignIn { token }): Body<SignIn>,
+) -> Result<Json<LinkShown>, Problem> {
+    let (owner, expires_at) = app.link_shown(&token).await?;
+    let snapshot = app.registry.snapshot();
+    let tenant = &snapshot.tenant(owner.tenant)?.tenant;
+    let tenant = TenantName { slug: tenant.slug.clone(), name: tenant.name.clone() };
+    Ok(Json(LinkShown { name: owner.name, tenant, expires_at }))
+}
+
 /// Spends a one-time link for a browser session.
 #[utoipa::path(post, path = "/api/v1/sign-in", tag = "session", request_body = SignIn, responses((status = 204), (status = 401)))]
 pub async fn sign_in(
     State(app): State<App>,
-    headers: HeaderMap,
     From(whence): From,
     Body(SignIn { token }): Body<SignIn>,
 ) -> Result<Response, Problem> {
-    auth::refuse_other_sites(&headers)?;
     let begun = app.sign_in_by_link(&token, &whence).await?;
     Ok(signed_in(&app, &begun))
 }
@@ -158,19 +182,18 @@ pub struct PasswordSignIn {
     /// A name or an e-mail address.
     user: String,
     password: String,
-    /// Absent: the tenant `default`; for an e-mail address, the one where it has a password.
+    /// Absent: the tenant `default`; for an e-mail address, the one that the password opens. 409 names them where it
+    /// opens several.
     tenant: Option<String>,
 }
 
 /// Signs in with a password.
-#[utoipa::path(post, path = "/api/v1/session/password", tag = "session", request_body = PasswordSignIn, responses((status = 204), (status = 401), (status = 429)))]
+#[utoipa::path(post, path = "/api/v1/session/password", tag = "session", request_body = PasswordSignIn, responses((status = 204), (status = 401), (status = 403), (status = 409), (status = 429)))]
 pub async fn sign_in_by_password(
     State(app): State<App>,
-    headers: HeaderMap,
     From(whence): From,
     Body(request): Body<PasswordSignIn>,
 ) -> Result<Response, Problem> {
-    auth::refuse_other_sites(&headers)?;
     let PasswordSignIn { user, password, tenant } = request;
     let begun = app.sign_in_by_password(&user, tenant.as_deref(), &password, &whence).await?;
     Ok(signed_in(&app, &begun))
@@ -193,14 +216,13 @@ pub struct OidcStart {
 }
 
 /// Begins a sign-in with the provider of identities.
-#[utoipa::path(post, path = "/api/v1/session/oidc", tag = "session", request_body = OidcSignIn, responses((status = 200, body = OidcStart), (status = 404), (status = 503)))]
+#[utoipa::path(post, path = "/api/v1/session/oidc", tag = "session", request_body = OidcSignIn, responses((status = 200, body = OidcStart), (status = 404), (status = 429), (status = 503)))]
 pub async fn begin_oidc(
     State(app): State<App>,
-    headers: HeaderMap,
+    From(whence): From,
     Body(request): Body<OidcSignIn>,
 ) -> Result<Response, Problem> {
-    auth::refuse_other_sites(&headers)?;
-    let (url, kept) = app.begin_oidc(request.return_to.as_deref(), request.step_up).await?;
+    let (url, kept) = app.begin_oidc(request.return_to.as_deref(), request.step_up, &whence).await?;
     let cookie = set_cookie(&app, flow_cookie(&app), &kept, oidc::FLOW_S)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(OidcStart { url })).into_response())
 }
@@ -214,9 +236,8 @@ pub async fn oidc_callback(
     returned: Result<axum::extract::Query<Returned>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     let returned = returned.map(|axum::extract::Query(returned)| returned).unwrap_or_default();
-    let present = auth::session_of(&app, &headers).await.map(|(caller, _)| caller);
     let kept = auth::cookie(&headers, flow_cookie(&app));
-    let finished = app.finish_oidc(kept, &returned, present, &whence).await;
+    let finished = app.finish_oidc(kept, &returned, whence.present.clone(), &whence).await;
     let (to, session) = match finished {
         Ok((begun, to)) => (to, Some(begun)),
         Err(refusal) => {
@@ -253,11 +274,9 @@ pub struct ResetRequest {
 #[utoipa::path(post, path = "/api/v1/session/reset", tag = "session", request_body = ResetRequest, responses((status = 202), (status = 429)))]
 pub async fn ask_for_reset(
     State(app): State<App>,
-    headers: HeaderMap,
     From(whence): From,
     Body(request): Body<ResetRequest>,
 ) -> Result<Response, Problem> {
-    auth::refuse_other_sites(&headers)?;
     app.ask_for_reset(&request.user, request.tenant.as_deref(), &whence).await?;
     Ok((StatusCode::ACCEPTED, Json(serde_json::json!({}))).into_response())
 }
@@ -274,10 +293,8 @@ pub struct ResetFinish {
 #[utoipa::path(post, path = "/api/v1/session/reset/finish", tag = "session", request_body = ResetFinish, responses((status = 204), (status = 400), (status = 401)))]
 pub async fn finish_reset(
     State(app): State<App>,
-    headers: HeaderMap,
     Body(ResetFinish { token, password }): Body<ResetFinish>,
 ) -> Result<StatusCode, Problem> {
-    auth::refuse_other_sites(&headers)?;
     app.finish_reset(&token, &password).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -302,12 +319,13 @@ pub struct InvitationShown {
 }
 
 /// Shows an invitation to whoever has its link; nothing is spent.
-#[utoipa::path(post, path = "/api/v1/session/invitation", tag = "session", request_body = InvitationToken, responses((status = 200, body = InvitationShown), (status = 401)))]
+#[utoipa::path(post, path = "/api/v1/session/invitation", tag = "session", request_body = InvitationToken, responses((status = 200, body = InvitationShown), (status = 401), (status = 403), (status = 429)))]
 pub async fn show_invitation(
     State(app): State<App>,
+    From(whence): From,
     Body(InvitationToken { token }): Body<InvitationToken>,
 ) -> Result<Json<InvitationShown>, Problem> {
-    let (tenant, invitation) = app.invitation_shown(&token).await?;
+    let (tenant, invitation) = app.invitation_shown(&token, &whence).await?;
     let Invitation { name, email, roles, invited_by, expires_at, .. } = invitation;
     let tenant = TenantName { slug: tenant.slug, name: tenant.name };
     Ok(Json(InvitationShown { tenant, name, email, roles, invited_by, expires_at }))
@@ -324,14 +342,12 @@ pub struct InvitationAnswer {
 }
 
 /// Accepts an invitation: the user comes to be, and is signed in.
-#[utoipa::path(post, path = "/api/v1/session/invitation/accept", tag = "session", request_body = InvitationAnswer, responses((status = 204), (status = 400), (status = 401), (status = 409)))]
+#[utoipa::path(post, path = "/api/v1/session/invitation/accept", tag = "session", request_body = InvitationAnswer, responses((status = 204), (status = 400), (status = 401), (status = 403), (status = 409), (status = 429)))]
 pub async fn accept_invitation(
     State(app): State<App>,
-    headers: HeaderMap,
     From(whence): From,
     Body(InvitationAnswer { token, name, password }): Body<InvitationAnswer>,
 ) -> Result<Response, Problem> {
-    auth::refuse_other_sites(&headers)?;
     let begun = app.accept_invitation(&token, name.as_deref(), &password, &whence).await?;
     Ok(signed_in(&app, &begun))
 }
@@ -428,6 +444,8 @@ pub async fn change_password(
 }
 
 fn signed_in(app: &App, begun: &Begun) -> Response {
+    // A session before it may have ended, and what was minted in that one with it.
+    app.forget_callers();
     answered(session_set(app, begun))
 }
 

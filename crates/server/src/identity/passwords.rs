@@ -3,17 +3,22 @@
 //! Hashing takes memory and time on purpose, so few run at once and the rest wait for their turn. Deliberately absent:
 //! rules about kinds of characters, and passwords that run out; both make people choose worse ones.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, PasswordVerifier as _, Version};
-use toolgate_contracts::{Fault, Rng};
+use tokio::sync::Semaphore;
+use toolgate_contracts::{Fault, FaultKind, Rng};
 use zeroize::Zeroizing;
 
 use crate::app::App;
 
-/// Hashes that are computed at once, of which each takes [`MEMORY_KIB`].
+/// Hashes that are computed at once, of which each takes [`MEMORY_KIB`]: 76 MiB together.
 pub const HASHED_AT_ONCE_MAX: usize = 4;
+/// Those that wait for their turn, of which each holds its request alone: a few seconds of hashing. Who comes then is
+/// told to come back.
+const WAITING_MAX: usize = 64;
+const BUSY_S: u32 = 5;
 pub const CHARS_MIN: usize = 10;
 pub const CHARS_MAX: usize = 256;
 const MEMORY_KIB: u32 = 19_456;
@@ -71,9 +76,47 @@ impl App {
     }
 
     async fn computed<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
-        let _turn = self.hashing.acquire().await.map_err(Fault::internal)?;
+        self.hashing.turn(work).await
+    }
+}
+
+/// Who may hash now, and who may wait for it.
+pub struct Hashing {
+    turns: Arc<Semaphore>,
+    places: Semaphore,
+}
+
+impl Default for Hashing {
+    fn default() -> Self {
+        Self {
+            turns: Arc::new(Semaphore::new(HASHED_AT_ONCE_MAX)),
+            places: Semaphore::new(HASHED_AT_ONCE_MAX + WAITING_MAX),
+        }
+    }
+}
+
+impl Hashing {
+    /// Does the work when it is its turn, or says at once that too many wait.
+    async fn turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+        let _place = self.places.try_acquire().map_err(|_| busy())?;
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(Fault::internal)?;
+        // The turn goes with the work: it goes on when whoever asked for it went away, and its memory is taken until then.
+        let work = move || {
+            let done = work();
+            drop(turn);
+            done
+        };
         tokio::task::spawn_blocking(work).await.map_err(Fault::internal)
     }
+}
+
+fn busy() -> Fault {
+    Fault::new(
+        FaultKind::Unavailable,
+        "too many passwords are being checked at the moment",
+        format!("try again in {BUSY_S} seconds"),
+    )
+    .with_details(serde_json::json!({"retry_after_s": BUSY_S}))
 }
 
 fn hash(password: &[u8], salt: &[u8]) -> Result<String, Fault> {
@@ -111,6 +154,48 @@ mod tests {
         passes("aaaaaaaaaaaaaa", false);
         passes(&"ab".repeat(128), true);
         passes(&"abc".repeat(86), false);
+    }
+
+    #[tokio::test]
+    async fn few_hash_at_once_few_wait_and_the_rest_are_told_to_come_back() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let hashing = Arc::new(Hashing::default());
+        let (open, closed) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let begin = |number: usize| {
+            let hashing = Arc::clone(&hashing);
+            let (open, closed) = (Arc::clone(&open), Arc::clone(&closed));
+            let (at_once, most) = (Arc::clone(&at_once), Arc::clone(&most));
+            let handle = tokio::runtime::Handle::current();
+            tokio::spawn(async move {
+                let work = move || {
+                    most.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    handle.block_on(open.acquire()).unwrap().forget();
+                    at_once.fetch_sub(1, Ordering::SeqCst);
+                    closed.fetch_add(1, Ordering::SeqCst);
+                    number
+                };
+                hashing.turn(work).await
+            })
+        };
+        let places = HASHED_AT_ONCE_MAX + WAITING_MAX;
+        let taken: Vec<_> = (0..places).map(&begin).collect();
+        while at_once.load(Ordering::SeqCst) < HASHED_AT_ONCE_MAX || hashing.places.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let fault = begin(places).await.unwrap().unwrap_err();
+        assert_eq!((fault.kind().status(), fault.details().unwrap()["retry_after_s"].as_u64()), (503, Some(5)));
+        // Who goes away while it is computed leaves the turn taken: nobody else begins for it.
+        taken[0].abort();
+        taken[places - 1].abort();
+        tokio::task::yield_now().await;
+        open.add_permits(places);
+        let mut done = 0;
+        for task in taken {
+            done += usize::from(task.await.is_ok_and(|worked| worked.is_ok()));
+        }
+        assert!(done >= places - 2, "{done}");
+        assert_eq!(most.load(Ordering::SeqCst), HASHED_AT_ONCE_MAX);
     }
 
     #[test]

@@ -24,10 +24,11 @@ pub enum Proof {
 impl App {
     pub(super) async fn ways_to_prove(&self, person: &Candidate) -> Result<Vec<Proof>, Fault> {
         let mut ways = Vec::new();
-        if person.password_hash.is_some() && self.config.get("password_sign_in") == "true" {
+        if person.password_hash.is_some() && self.has_passwords() {
             ways.push(Proof::Password);
         }
         if let Some(oidc) = &self.oidc
+            && oidc.takes(&person.tenant_slug)
             && self.store.has_identity(oidc.issuer(), person.account).await?
         {
             ways.push(Proof::Oidc);
@@ -122,6 +123,7 @@ impl App {
     /// Proves with the password who one is; the session goes on under a new secret.
     pub async fn step_up(&self, caller: &Caller, password: &str, whence: &Whence) -> Result<Begun, Fault> {
         let (session, person) = self.session_and_person(caller).await?;
+        self.require_passwords()?;
         if person.password_hash.is_none() {
             return Err(Fault::conflict(
                 "you have no password to confirm with",
@@ -129,14 +131,21 @@ impl App {
             ));
         }
         self.require_password(&person, password, whence, "/password").await?;
-        self.renewed(caller, session, "password").await
+        self.renewed(caller, session, "password", self.clock.now()).await
     }
 
-    /// Gives a session a new secret after its owner proved who they are.
-    pub(super) async fn renewed(&self, caller: &Caller, session: SessionId, by: &str) -> Result<Begun, Fault> {
+    /// Gives a session a new secret after its owner proved who they are, at `proved_at`: it is fresh from then on, not
+    /// from now, so that a provider's word lasts no longer than a password's.
+    pub(super) async fn renewed(
+        &self,
+        caller: &Caller,
+        session: SessionId,
+        by: &str,
+        proved_at: Timestamp,
+    ) -> Result<Begun, Fault> {
         let (token, hash) = seal::token(&self.rng);
         let mut change = Change::new(caller.tenant);
-        change.renew_session(session, hash, self.clock.now(), ended());
+        change.renew_session(session, hash, proved_at, ended());
         change.audit(&self.entry(caller, caller.tenant, "user.step_up", &caller.display_name, json!({"by": by})));
         self.store.commit(change).await?;
         let expires_at = self.store.session_ends(caller.tenant, session).await?.ok_or_else(ended)?;
@@ -152,6 +161,7 @@ impl App {
         whence: &Whence,
     ) -> Result<Begun, Fault> {
         let (session, person) = self.session_and_person(caller).await?;
+        self.require_passwords()?;
         if person.password_hash.is_some() {
             let present = present.ok_or_else(|| {
                 Fault::invalid("the present password is missing", "send it as `present`").at("/present")
@@ -203,16 +213,14 @@ impl App {
         let (tenant, _, _, user) =
             places.into_iter().find(|(_, known, ..)| known.as_str() == slug).ok_or_else(unknown)?;
         let expires_at = self.store.session_ends(caller.tenant, session).await?.ok_or_else(ended)?;
-        let mut change = Change::new(caller.tenant);
-        change.revoke_session(session, self.clock.now());
-        change.audit(&self.entry(caller, caller.tenant, "user.sign_out", &caller.display_name, json!({"to": slug})));
-        self.store.commit(change).await?;
         let there = self.store.candidate_by_id(tenant, user).await?.ok_or_else(unknown)?;
         let mut change = Change::new(tenant);
-        // Not fresh: nobody proved anything just now.
-        let begun = self.begin_session_until(&mut change, (user, How::Oidc), whence, None, expires_at);
+        // The session it goes on from is ended in the same change. Not fresh: nobody proved anything just now.
+        let whence = Whence { present: Some(caller.clone()), ..whence.clone() };
+        let begun = self.begin_session_until(&mut change, (user, How::Oidc), &whence, None, expires_at);
         self.note_sign_in(&mut change, &there, How::Oidc);
         self.store.commit(change).await?;
+        self.forget_callers();
         Ok(begun)
     }
 
@@ -223,7 +231,7 @@ impl App {
         how: How,
     ) -> Result<Vec<(toolgate_contracts::Slug, String)>, Fault> {
         let person = self.person_behind(caller).await?;
-        let places = if how == How::Oidc { self.store.memberships(person.account).await? } else { Vec::new() };
+        let places = if how == How::Oidc { self.places_by_provider(person.account).await? } else { Vec::new() };
         let mut shown: Vec<_> = places.into_iter().map(|(_, slug, name, _)| (slug, name)).collect();
         if shown.is_empty() {
             let snapshot = self.registry.snapshot();
@@ -242,7 +250,7 @@ impl App {
         let now = self.clock.now();
         let own = self.store.sessions_of(caller.tenant, person.user, Some((now, Timestamp::from_millis(0)))).await?;
         let by_provider = own.iter().any(|view| view.id == session && view.how == How::Oidc);
-        if by_provider { Ok(self.store.memberships(person.account).await?) } else { Ok(Vec::new()) }
+        if by_provider { self.places_by_provider(person.account).await } else { Ok(Vec::new()) }
     }
 
     async fn session_and_person(&self, caller: &Caller) -> Result<(SessionId, Candidate), Fault> {

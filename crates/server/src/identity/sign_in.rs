@@ -6,7 +6,10 @@
 use std::net::IpAddr;
 
 use serde_json::json;
-use toolgate_contracts::{Caller, Digest, Fault, FaultKind, Permission, Principal, SessionId, Timestamp, UserId};
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::{
+    Caller, Digest, Fault, FaultKind, LoginName, Permission, Principal, SessionId, Timestamp, UserId,
+};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
 use toolgate_store::people::UserKind;
@@ -32,11 +35,13 @@ const NETWORK_MS_MAX: i64 = 15 * 60_000;
 pub struct Whence {
     pub address: Option<IpAddr>,
     pub user_agent: Option<String>,
+    /// Who was signed in in this browser until now: a new session takes the place of theirs.
+    pub present: Option<Caller>,
 }
 
 impl Whence {
     /// What is counted together: an IPv4 address, or the network that one IPv6 subscriber has.
-    fn network(&self) -> Option<String> {
+    pub(super) fn network(&self) -> Option<String> {
         self.address.map(|address| match address.to_canonical() {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => {
@@ -103,18 +108,17 @@ impl App {
         Ok(user)
     }
 
+    /// Whom a link signs in, and until when. Nothing is spent: whatever opens links before people do asks no more.
+    pub async fn link_shown(&self, token: &str) -> Result<(Candidate, Timestamp), Fault> {
+        let shown = self.store.link_shown(LinkPurpose::SignIn, seal::token_hash(token), self.clock.now()).await?;
+        shown.ok_or_else(|| LinkPurpose::SignIn.spent())
+    }
+
     /// Spends a link for a session.
     pub async fn sign_in_by_link(&self, token: &str, whence: &Whence) -> Result<Begun, Fault> {
         let hash = seal::token_hash(token);
-        let unknown = || {
-            Fault::new(
-                FaultKind::Unauthenticated,
-                "this sign-in link was used already or is too old",
-                "make a new one with `toolgate user sign-in-link NAME`",
-            )
-        };
+        let (owner, _) = self.link_shown(token).await?;
         let now = self.clock.now();
-        let owner = self.store.link_owner(LinkPurpose::SignIn, hash, now).await?.ok_or_else(unknown)?;
         let mut change = Change::new(owner.tenant);
         change.spend_link(LinkPurpose::SignIn, hash, now);
         // Whoever has a password or a provider proves who they are by that; to others a link is all there is.
@@ -133,22 +137,13 @@ impl App {
         password: &str,
         whence: &Whence,
     ) -> Result<Begun, Fault> {
-        if self.config.get("password_sign_in") != "true" {
-            return Err(Fault::new(
-                FaultKind::Forbidden,
-                "signing in with a password is switched off here",
-                "sign in with the provider that the sign-in page names, or by a link of an administrator",
-            ));
-        }
-        let login = login.trim();
-        if login.chars().count() > LOGIN_CHARS_MAX {
+        self.require_passwords()?;
+        let login = LoginName::of(login);
+        if login.as_str().chars().count() > LOGIN_CHARS_MAX {
             return Err(not_right());
         }
-        let attempt = self.count_attempt(&format!("{}\n{}", tenant.unwrap_or_default(), login), whence).await?;
-        let found = self.store.candidate(login, tenant, FIRST_TENANT).await?;
-        let kept = found.as_ref().and_then(|found| found.password_hash.clone());
-        let fits = self.fits(password, kept).await?;
-        let Some(person) = found.filter(|_| fits) else {
+        let attempt = self.count_attempt(&meant(&login, tenant), whence).await?;
+        let Some(person) = self.whose_password(&login, tenant, password).await? else {
             // What was typed as a name may be a password.
             tracing::info!(network = whence.network(), "a sign-in with a password was refused");
             return Err(not_right());
@@ -187,6 +182,9 @@ impl App {
         expires_at: Timestamp,
     ) -> Begun {
         let now = self.clock.now();
+        if let Some(present) = &whence.present {
+            self.end_replaced(change, present, now);
+        }
         let (token, token_hash) = seal::token(&self.rng);
         let id: SessionId = self.new_id();
         change.insert_session(NewSession {
@@ -201,6 +199,16 @@ impl App {
             proved_at,
         });
         Begun { token, expires_at }
+    }
+
+    /// A browser has one session: the one before ends in the change that makes the next, in whatever tenant it was.
+    fn end_replaced(&self, change: &mut Change, present: &Caller, now: Timestamp) {
+        let Credential::BrowserSession(session) = present.credential else { return };
+        let mut end = Change::new(present.tenant);
+        end.revoke_session(session, now);
+        let details = json!({"replaced": true});
+        end.audit(&self.entry(present, present.tenant, "user.sign_out", &present.display_name, details));
+        change.together_with(end);
     }
 
     pub(super) fn note_sign_in(&self, change: &mut Change, person: &Candidate, how: How) {
@@ -222,7 +230,7 @@ impl App {
 
     /// Counts an attempt at somebody's password, or refuses it when it comes too early.
     pub(super) async fn count_attempt(&self, whose: &str, whence: &Whence) -> Result<Attempt, Fault> {
-        let person = counted("person", &whose.to_lowercase());
+        let person = counted("person", whose);
         let network = whence.network().map(|network| counted("network", &network));
         let mut delays = vec![Delay { key: person, free: PERSON_FREE, most_ms: PERSON_MS_MAX }];
         delays.extend(network.map(|key| Delay { key, free: NETWORK_FREE, most_ms: NETWORK_MS_MAX }));
@@ -246,17 +254,24 @@ impl App {
                 return Err(too_many(wait_ms));
             }
         }
-        let key = counted(&format!("{what} of"), &whose.to_lowercase());
+        let key = counted(&format!("{what} of"), whose);
         let delay = Delay { key, free: PERSON_FREE, most_ms: NETWORK_MS_MAX };
         Ok(self.store.attempt(&[delay], now).await?.is_some())
     }
 }
 
-fn counted(what: &str, whose: &str) -> Digest {
+/// What attempts at one person are counted by: the spelling that they are looked up by, so that no other spelling is
+/// another count. A name without a tenant is one of the first.
+pub(super) fn meant(login: &LoginName, tenant: Option<&str>) -> String {
+    let first = if login.as_str().contains('@') { "" } else { FIRST_TENANT };
+    format!("{}\n{}", tenant.unwrap_or(first), login.as_str())
+}
+
+pub(super) fn counted(what: &str, whose: &str) -> Digest {
     Digest::of(format!("toolgate/attempt/1\n{what}\n{whose}").as_bytes())
 }
 
-fn too_many(wait_ms: i64) -> Fault {
+pub(super) fn too_many(wait_ms: i64) -> Fault {
     let seconds = wait_ms.div_euclid(1000) + i64::from(wait_ms.rem_euclid(1000) > 0);
     Fault::new(
         FaultKind::RateLimited,
@@ -283,7 +298,7 @@ mod tests {
     fn one_subscriber_is_one_network() {
         #[track_caller]
         fn check(address: &str, network: &str) {
-            let whence = Whence { address: Some(address.parse().unwrap()), user_agent: None };
+            let whence = Whence { address: Some(address.parse().unwrap()), ..Whence::default() };
             assert_eq!(whence.network().unwrap(), network);
         }
         check("203.0.113.9", "203.0.113.9");

@@ -93,6 +93,7 @@ async fn every_api_route_needs_a_caller() {
             "/api/v1/session/password",
             "/api/v1/session/oidc",
             "/oidc/callback",
+            "/api/v1/session/link",
             "/api/v1/session/reset",
             "/api/v1/session/reset/finish",
             "/api/v1/session/invitation",

@@ -86,20 +86,20 @@ async fn a_user_is_found_by_id_before_name_before_address() {
     every_store(async |store| {
         let product = Product::with(store, 34).await;
         let [first, second, third] = product.users;
-        let account: toolgate_contracts::AccountId = Id::new(&product.clock, &product.rng);
         let mut change = Change::new(product.tenant);
-        change.insert_account(account, Some("user1"), "A", product.clock.now());
-        change
-            .then("UPDATE users SET account_id = $3 WHERE tenant_id = $1 AND id = $2", [first.into(), account.into()]);
+        change.then("UPDATE users SET email = 'user1' WHERE tenant_id = $1 AND id = $2", [first.into()]);
         change.then(
-            "UPDATE users SET name = $3 WHERE tenant_id = $1 AND id = $2",
+            "UPDATE users SET name = $3, login = $3 WHERE tenant_id = $1 AND id = $2",
             [third.into(), second.to_string().into()],
         );
         product.store.commit(change).await.unwrap();
         let find = async |text: &str| product.store.user(product.tenant, text).await.unwrap().map(|user| user.id);
         assert_eq!(find("user1").await, Some(second), "the name, not the first user's address");
         assert_eq!(find(&second.to_string()).await, Some(second), "the id, not the third user's name");
-        product.run("UPDATE users SET name = 'other' WHERE tenant_id = $1 AND id = $2", [second.into()]).await.unwrap();
+        product
+            .run("UPDATE users SET login = 'other' WHERE tenant_id = $1 AND id = $2", [second.into()])
+            .await
+            .unwrap();
         assert_eq!(find("user1").await, Some(first), "the address, when nobody has the name");
         assert_eq!(find("nobody").await, None);
     })

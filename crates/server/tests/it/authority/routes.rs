@@ -181,6 +181,7 @@ const SENT: &[(&str, &str, &str)] = &[
         "",
         r#"{"token": "{invited}", "name": "made{n}", "password": "a lamp in the hall"}"#,
     ),
+    ("POST /api/v1/session/link", "", r#"{"token": "{link}"}"#),
     ("POST /api/v1/session/password", "", r#"{"user": "{keeper}", "password": "a lamp in the hall"}"#),
     ("POST /api/v1/session/reset", "", r#"{"user": "made{n}"}"#),
     ("POST /api/v1/session/reset/finish", "", r#"{"token": "{reset}", "password": "a lamp in the hall"}"#),
