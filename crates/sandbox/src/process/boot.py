@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import traceback
 
 CONTROL, PROC, RULESET = 3, 4, 5
@@ -32,7 +33,9 @@ libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ul
 
 NEWNS, NEWUSER, NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 1, 4, 24, 38, 22
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECUREBITS, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 1, 4, 28, 38, 22
+# No right by being user 0, none kept when users change, none raised as ambient; and each of these for good.
+SECUREBITS = 0b11101111
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 
 
@@ -63,7 +66,7 @@ def program(text):
     return made
 
 
-programs = [program(text) for text in config["programs"]]
+instance_filter = program(config["instance_filter"])
 # Version 3 of the interface: two halves of three words each, all zero.
 no_capabilities = (ctypes.create_string_buffer(struct.pack("<II", 0x20080522, 0), 8), ctypes.create_string_buffer(24))
 
@@ -115,8 +118,11 @@ def exactly(count):
     return b"".join(parts)
 
 
-def barriers(order):
-    _, scratch, inodes = order
+def filtered(made):
+    ok(libc.prctl(PR_SET_SECCOMP, 2, ctypes.addressof(made), 0, 0), "filtering system calls")
+
+
+def barriers(scratch, inodes):
     ok(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "asking to die with the parent")
     os.setsid()
 
@@ -138,9 +144,7 @@ def barriers(order):
 
     for name, value in config["rlimits"]:
         resource.setrlimit(name, (value, value))
-    for capability in range(64):
-        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            break
+    ok(libc.prctl(PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0), "giving up ways to rights")
     ok(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "dropping ambient rights")
     ok(libc.capset(*no_capabilities), "dropping rights")
     ok(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "refusing new rights")
@@ -148,8 +152,7 @@ def barriers(order):
         number = ctypes.c_long(config["sys_landlock_restrict_self"])
         ok(libc.syscall(number, RULESET, 0), "restricting files")
     os.close(RULESET)
-    for made in programs:
-        ok(libc.prctl(PR_SET_SECCOMP, 2, ctypes.addressof(made), 0, 0), "filtering system calls")
+    filtered(instance_filter)
 
 
 CODE = "<code>"
@@ -187,6 +190,9 @@ def limit_of(error):
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         return b"processes"
     return None
+
+
+lock = threading.Lock()
 
 
 def host_call(name, argument=None):
@@ -232,53 +238,47 @@ def run(source, given, names):
     return told
 
 
+LIMITS = (
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_AS,
+    resource.RLIMIT_NOFILE,
+    resource.RLIMIT_NPROC,
+    resource.RLIMIT_FSIZE,
+)
+
+
+def limited(*values):
+    for name, value in zip(LIMITS, values):
+        resource.setrlimit(name, (value, value))
+
+
 def fresh():
     return {"__name__": "__main__", "__builtins__": __builtins__}
 
 
 def instance(order, descriptors):
     """Does not return."""
-    global lock
     try:
         # First of all the channel: it takes the place of the control socket, which is no instance's business.
         for number, place in zip(descriptors, (CHANNEL, 1, 2)):
             os.dup2(number, place)
         number = ctypes.c_long(config["sys_close_range"])
         ok(libc.syscall(number, ctypes.c_uint(RULESET + 1), ctypes.c_uint(0xFFFFFFFF), 0), "closing descriptors")
-        barriers(order)
-        for signals in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-            signal.signal(signals, signal.SIG_DFL)
-        for name, number in (("stdout", 1), ("stderr", 2)):
-            stream = open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-            setattr(sys, name, stream)
-            setattr(sys, f"__{name}__", stream)
-        os.environ.clear()
-        for name in ("ctypes", "_ctypes", "ctypes._endian"):
-            sys.modules[name] = None
-        sys.modules.pop("__main__", None)
-        sys.modules["__main__"] = type(sys)("__main__")
-        import threading
-
-        lock = threading.Lock()
-        threading.stack_size(STACK)
-        # The first run of anything touches pages that are still shared: do it before anybody waits.
-        warm_up = "def main(input):\n    return {'sum': sum(n for n in input['n']), 'text': f'{input!r:>10}'}\n"
-        run(warm_up, b'{"n": [1, 2, 3]}', fresh())
-        run("raise ValueError(1)", b"{}", fresh())
+        _, scratch, inodes, ahead = order
+        barriers(scratch, inodes)
+        if ahead:
+            # The first run of anything touches pages that are still shared: do it before anybody waits.
+            limited(*(resource.getrlimit(name)[1] for name in LIMITS))
+            warm_up = "def main(input):\n    return {'sum': sum(n for n in input['n']), 'text': f'{input!r:>10}'}\n"
+            run(warm_up, b'{"n": [1, 2, 3]}', fresh())
+            run("raise ValueError(1)", b"{}", fresh())
     except BaseException as error:
         frame(b"X", f"{type(error).__name__}: {error}".encode()[:1000])
         os._exit(70)
     frame(b"R", b"")
     # What follows comes from the server, until the code.
     cpu, memory, files, threads, size, hosts, source, given = struct.unpack("<QQQQQQII", exactly(56))
-    for name, value in (
-        (resource.RLIMIT_CPU, cpu),
-        (resource.RLIMIT_AS, address_space + memory + threads * STACK),
-        (resource.RLIMIT_NOFILE, files + CHANNEL + 1),
-        (resource.RLIMIT_NPROC, threads),
-        (resource.RLIMIT_FSIZE, size),
-    ):
-        resource.setrlimit(name, (value, value))
+    limited(cpu, address_space + memory + threads * STACK, files + CHANNEL + 1, threads, size)
     names = fresh()
     if hosts:
         names.update(host_call=host_call, fetch=fetch, HostError=HostError)
@@ -296,12 +296,27 @@ def serve():
     poll = select.poll()
     poll.register(control, select.POLLIN)
     running = {}
+    # What an instance would otherwise have to do itself. Its streams are made on pipes, as they will be.
+    os.dup2(2, 1)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    os.environ.clear()
+    threading.stack_size(STACK)
+    for name in [name for name in sys.modules if name.split(".")[0] in ("ctypes", "_ctypes")]:
+        sys.modules[name] = None
+    sys.modules["__main__"] = type(sys)("__main__")
     ok(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "becoming invisible")
     # Of this root, not of the one that was left.
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
     os.close(null)
+    for text in config["interpreter_filters"]:
+        filtered(program(text))
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -316,10 +331,10 @@ def serve():
                 used = int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6), usage.ru_maxrss
                 control.send(struct.pack("<cQiQQQ", b"E", identity, status, *used))
                 continue
-            data, descriptors, _, _ = socket.recv_fds(control, 24, 3)
+            data, descriptors, _, _ = socket.recv_fds(control, 32, 3)
             if not data:
                 os._exit(0)
-            order = struct.unpack("<QQQ", data)
+            order = struct.unpack("<QQQQ", data)
             try:
                 # Only the children of a process are born into its new namespace, and it may make one at a time.
                 ok(libc.setns(own_namespace, NEWPID), "returning to the process namespace")

@@ -1,5 +1,7 @@
 //! The system calls that untrusted code may make: what an interpreter needs to compute and to use its scratch folder.
 //!
+//! There are two steps, because a long filter takes the kernel a while to take in: the prepared interpreter is behind the
+//! long list already, with what it needs to fork an instance; an instance gives that up too, by a short one.
 //! Everything else fails with "operation not permitted": sockets, new processes, other programs, mounts, tracing, new
 //! namespaces, shared memory, and everything the kernel will learn after this was written.
 
@@ -109,6 +111,22 @@ const PLAIN: &[libc::c_long] = &[
     libc::SYS_getrandom,
 ];
 
+/// What the interpreter needs to make an instance and to hear of its end, and an instance to put up its barriers. An
+/// instance keeps none of it.
+const MAKING: &[libc::c_long] = &[
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_setsid,
+    libc::SYS_mount,
+    libc::SYS_capset,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_pidfd_open,
+    libc::SYS_wait4,
+];
+
 /// What the older calls of this processor do as well, and its C library still uses.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
@@ -153,22 +171,38 @@ fn masked(argument: u8, mask: u64, value: u64) -> Result<Vec<SeccompRule>, secco
     Ok(vec![SeccompRule::new(vec![condition])?])
 }
 
+fn word(number: libc::c_int) -> u64 {
+    u64::from(number.unsigned_abs())
+}
+
+/// What an instance gives up: all of [`MAKING`], new processes and namespaces, and all but its name of `prctl`.
+fn given_up() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let mut clone = Vec::new();
+    for flag in [libc::CLONE_THREAD, libc::CLONE_VM, libc::CLONE_SIGHAND] {
+        clone.extend(masked(0, word(flag), 0)?);
+    }
+    for flag in [
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
+    ] {
+        clone.extend(masked(0, word(flag), word(flag))?);
+    }
+    let other = |value| SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, word(value));
+    let names = SeccompRule::new(vec![other(libc::PR_SET_NAME)?, other(libc::PR_GET_NAME)?])?;
+    let mut given_up: BTreeMap<i64, Vec<SeccompRule>> = MAKING.iter().map(|number| (*number, Vec::new())).collect();
+    given_up.extend([(libc::SYS_clone, clone), (libc::SYS_prctl, vec![names])]);
+    Ok(given_up)
+}
+
 /// Calls that are allowed with some arguments only.
 fn conditional() -> Result<Vec<(libc::c_long, Vec<SeccompRule>)>, seccompiler::BackendError> {
-    let word = |number: libc::c_int| u64::from(number.unsigned_abs());
     // No new native code: whatever can execute was mapped before.
     let executable = word(libc::PROT_EXEC);
-    // A thread, never a process or a namespace.
-    let thread = word(libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND);
-    let namespaces = word(
-        libc::CLONE_NEWUSER
-            | libc::CLONE_NEWNS
-            | libc::CLONE_NEWPID
-            | libc::CLONE_NEWNET
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS
-            | libc::CLONE_NEWCGROUP,
-    );
     let files = [
         libc::F_DUPFD,
         libc::F_DUPFD_CLOEXEC,
@@ -188,12 +222,10 @@ fn conditional() -> Result<Vec<(libc::c_long, Vec<SeccompRule>)>, seccompiler::B
     Ok(vec![
         (libc::SYS_mmap, masked(2, executable, 0)?),
         (libc::SYS_mprotect, masked(2, executable, 0)?),
-        (libc::SYS_clone, masked(0, thread | namespaces, thread)?),
         (libc::SYS_kill, any_of(0, &[SELF])?),
         (libc::SYS_tgkill, any_of(0, &[SELF])?),
         (libc::SYS_fcntl, any_of(1, &files)?),
         (libc::SYS_ioctl, any_of(1, &terminal)?),
-        (libc::SYS_prctl, any_of(0, &[word(libc::PR_SET_NAME), word(libc::PR_GET_NAME)])?),
         // Lowering one's own limits; raising them needs a right that nobody has here.
         (libc::SYS_prlimit64, any_of(0, &[0])?),
     ])
@@ -208,19 +240,29 @@ fn compile(
     SeccompFilter::new(rules, otherwise, matched, here)?.try_into()
 }
 
-/// The filters in the order in which they are to be installed.
-pub fn programs() -> Result<Vec<BpfProgram>, SandboxError> {
-    let made = || -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
+/// The filters: of the interpreter, in the order in which it installs them, and of an instance.
+pub struct Programs {
+    pub interpreter: Vec<BpfProgram>,
+    pub instance: BpfProgram,
+}
+
+pub fn programs() -> Result<Programs, SandboxError> {
+    let made = || -> Result<Programs, seccompiler::BackendError> {
+        let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
         let mut allowed: BTreeMap<i64, Vec<SeccompRule>> =
-            PLAIN.iter().chain(OLDER).map(|number| (*number, Vec::new())).collect();
+            PLAIN.iter().chain(OLDER).chain(MAKING).map(|number| (*number, Vec::new())).collect();
         allowed.extend(conditional()?);
+        // Both are narrowed by the instance.
+        allowed.extend([(libc::SYS_clone, Vec::new()), (libc::SYS_prctl, Vec::new())]);
         // The C library tries `clone3` first, whose flags no filter can read, and goes on only if it does not exist.
-        // That takes a filter of its own, which comes first: the stricter of two answers counts.
+        // That takes a filter of its own: the stricter of two answers counts.
         allowed.insert(libc::SYS_clone3, Vec::new());
         let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
         let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-        let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-        Ok(vec![compile(newer, SeccompAction::Allow, unknown)?, compile(allowed, refused, SeccompAction::Allow)?])
+        let newer = compile(newer, SeccompAction::Allow, unknown)?;
+        let allowed = compile(allowed, refused.clone(), SeccompAction::Allow)?;
+        let instance = compile(given_up()?, SeccompAction::Allow, refused)?;
+        Ok(Programs { interpreter: vec![newer, allowed], instance })
     };
     made().map_err(|error| SandboxError::Start { why: format!("no filter for system calls: {error}") })
 }

@@ -18,7 +18,7 @@ use crate::capture::Capture;
 use crate::error::SandboxError;
 use crate::frame::{self, FrameError, Kind};
 use crate::kernel;
-use crate::process::zygote::{Born, Exit, Zygote};
+use crate::process::zygote::{Born, Exit, Made, Zygote};
 use crate::request::{HostCall, HostCalls, Limits, Network, SandboxRequest, Tier};
 use crate::result::{Ended, LimitKind, Raised, SandboxResult, Usage};
 
@@ -72,7 +72,7 @@ impl Drop for Process {
 
 impl Instance {
     /// Has one born, and waits until all its barriers stand.
-    pub async fn prepare(zygote: Arc<Zygote>, scratch_bytes: u64) -> Result<Self, SandboxError> {
+    pub async fn prepare(zygote: Arc<Zygote>, scratch_bytes: u64, made: Made) -> Result<Self, SandboxError> {
         let broke = || SandboxError::broke("preparing an instance");
         let (ours, theirs) = StdUnixStream::pair().map_err(broke())?;
         ours.set_nonblocking(true).map_err(broke())?;
@@ -80,7 +80,7 @@ impl Instance {
         let (stdout, stdout_theirs) = pipe().map_err(broke())?;
         let (stderr, stderr_theirs) = pipe().map_err(broke())?;
         let descriptors = [theirs.into(), stdout_theirs, stderr_theirs];
-        let Born { process, exit } = zygote.order(scratch_bytes, descriptors).await.map_err(broke())?;
+        let Born { process, exit } = zygote.order(scratch_bytes, made, descriptors).await.map_err(broke())?;
         let pid = pid_of(&process).map_err(broke())?;
         let mut instance = Self {
             channel: UnixStream::from_std(ours).map_err(broke())?,

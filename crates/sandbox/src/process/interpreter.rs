@@ -33,8 +33,9 @@ natives = []
 for folder in sys.path:
     if folder.endswith("lib-dynload") and os.path.isdir(folder):
         natives += sorted({name.split(".")[0] for name in os.listdir(folder) if ".so" in name})
-left_out = ("_test", "xx", "_xx", "_tkinter", "_curses", "readline", "ossaudiodev", "spwd", "nis", "_dbm", "_gdbm")
-natives = [name for name in natives if not name.startswith(left_out) and name != "_ctypes_test"]
+left_out = ("_test", "xx", "_xx", "_tkinter", "_curses", "readline", "ossaudiodev", "spwd", "nis", "_dbm", "_gdbm",
+    "_asyncio", "_ssl", "_multi", "_posixshmem", "_crypt", "_lsprof", "_codecs", "_ctypes_test", "audioop", "termios")
+natives = [name for name in natives if not name.startswith(left_out)]
 loaded = []
 for name in sys.argv[1].split() + natives:
     try:
@@ -54,15 +55,12 @@ print(json.dumps({
 }))
 "#;
 
-/// What code is likely to use, ready before it asks.
-const PRELOAD: &str = "abc argparse array ast base64 binascii bisect bz2 calendar cmath codecs collections \
-    collections.abc colorsys concurrent.futures configparser contextlib copy csv ctypes dataclasses datetime decimal \
-    difflib email.message enum errno fnmatch fractions functools gc getopt glob graphlib gzip hashlib heapq hmac html \
-    html.parser inspect io ipaddress itertools json linecache locale logging lzma math numbers operator os os.path \
-    pathlib pickle platform pprint queue random re resource secrets select shlex shutil signal socket sqlite3 stat \
-    statistics string struct subprocess tempfile textwrap threading time timeit tomllib traceback types typing \
-    unicodedata urllib.parse uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo encodings.idna \
-    encodings.latin_1 encodings.utf_16 encodings.ascii _strptime _pydecimal";
+/// What code is likely to use, ready before it asks. Other modules of the standard library are read when they are
+/// imported; each one here makes every fork a little slower.
+const PRELOAD: &str = "abc array ast base64 binascii bisect calendar cmath collections collections.abc contextlib copy csv \
+    ctypes dataclasses datetime decimal enum errno fractions functools gc hashlib heapq html io itertools json math \
+    numbers operator os pathlib random re resource select signal socket statistics string struct textwrap threading time \
+    traceback types typing unicodedata urllib.parse uuid zlib encodings.latin_1 encodings.utf_16 encodings.ascii";
 
 #[derive(Debug, Deserialize)]
 pub struct Interpreter {
@@ -211,8 +209,8 @@ impl Interpreter {
 
     /// What the bootstrap is told.
     fn config(&self, settings: &Settings, landlock: bool) -> Result<String, SandboxError> {
-        let programs: Vec<String> =
-            filter::programs()?.iter().map(|program| data_encoding::HEXLOWER.encode(&filter::bytes(program))).collect();
+        let hex = |program| data_encoding::HEXLOWER.encode(&filter::bytes(program));
+        let filter::Programs { interpreter, instance } = filter::programs()?;
         let rlimits = [
             (libc::RLIMIT_CORE, 0),
             (libc::RLIMIT_MEMLOCK, 0),
@@ -224,7 +222,8 @@ impl Interpreter {
         Ok(json!({
             "libraries": settings.libraries,
             "preload": self.loaded,
-            "programs": programs,
+            "interpreter_filters": interpreter.iter().map(hex).collect::<Vec<_>>(),
+            "instance_filter": hex(&instance),
             "rlimits": rlimits,
             "landlock": landlock,
             "scratch_access": ruleset::scratch_access(),

@@ -27,7 +27,7 @@ use crate::spawner::Spawner;
 
 /// How long the interpreter may take to be ready, on a machine under load.
 const START: Duration = Duration::from_mins(1);
-const ORDER_BYTES: usize = 24;
+const ORDER_BYTES: usize = 32;
 const NOTE_BYTES: usize = 37;
 /// A note and, once, the names of modules that are missing.
 const NOTE_BYTES_MAX: usize = NOTE_BYTES + 1024;
@@ -41,6 +41,15 @@ pub struct Exit {
     pub status: i32,
     pub cpu: Duration,
     pub peak_memory_bytes: u64,
+}
+
+/// When an instance is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Before anybody asks for it.
+    Ahead,
+    /// Because somebody waits for it.
+    Asked,
 }
 
 /// An instance that was born.
@@ -132,8 +141,9 @@ impl Zygote {
         lock(&self.waiting).over
     }
 
-    /// Has an instance born that holds these: channel, standard output, standard error.
-    pub async fn order(&self, scratch_bytes: u64, descriptors: [OwnedFd; 3]) -> io::Result<Born> {
+    /// Has an instance born that holds these: channel, standard output, standard error. One that is made ahead of its
+    /// run has time to warm up.
+    pub async fn order(&self, scratch_bytes: u64, made: Made, descriptors: [OwnedFd; 3]) -> io::Result<Born> {
         let instance = self.next.fetch_add(1, Ordering::Relaxed);
         let (born, process) = oneshot::channel();
         let (ended, exit) = oneshot::channel();
@@ -147,7 +157,9 @@ impl Zygote {
         }
         let mut order = [0; ORDER_BYTES];
         let inodes = (scratch_bytes / 4096).clamp(16, 65_536);
-        for (place, word) in order.chunks_exact_mut(8).zip([instance, scratch_bytes, inodes]) {
+        for (place, word) in
+            order.chunks_exact_mut(8).zip([instance, scratch_bytes, inodes, u64::from(made == Made::Ahead)])
+        {
             place.copy_from_slice(&word.to_le_bytes());
         }
         self.control
