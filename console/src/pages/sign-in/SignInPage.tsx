@@ -43,8 +43,9 @@ export function SignInPage() {
   const { next, failed } = route.useSearch()
   const token = useFragment('sign-in=')
   const after = () => void router.navigate({ href: safeNext(next), replace: true })
-  const link = useQuery({ ...linkQuery(token), enabled: token !== '' })
   const spend = useSessionChange(spendLink, after)
+  // Not again once it is spent.
+  const link = useQuery({ ...linkQuery(token), enabled: token !== '' && spend.isIdle })
   const refused = link.error ?? spend.error
 
   if (token !== '' && !refused) {

@@ -99,6 +99,7 @@ fn who_may_call_is_said_for_every_operation() {
         "POST /api/v1/session/reset/finish",
         "POST /api/v1/session/invitation",
         "POST /api/v1/session/invitation/accept",
+        "POST /api/v1/session/link",
         "POST /invoke",
         "GET /.well-known/jwks.json",
     ];
