@@ -8,13 +8,14 @@ mod path;
 mod policy;
 mod registry;
 mod report;
+mod sandbox;
 mod search;
 
 use report::Report;
 
 pub type Failure = Box<dyn std::error::Error>;
 
-const NAMES: [&str; 7] = ["search", "registry", "commits", "lists", "policy", "approvals", "path"];
+const NAMES: [&str; 8] = ["search", "registry", "commits", "lists", "policy", "approvals", "path", "sandbox"];
 
 /// A server allocates on every thread at once, which the system's allocator is slow at.
 #[global_allocator]
@@ -43,6 +44,7 @@ fn main() -> Result<(), Failure> {
             "lists" => runtime.block_on(lists::run(&mut report))?,
             "policy" => policy::run(&mut report)?,
             "approvals" => runtime.block_on(approvals::run(&mut report))?,
+            "sandbox" => runtime.block_on(sandbox::run(&mut report))?,
             _ => path::run(&mut report)?,
         }
         report.finish()?;
