@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use toolgate_contracts::{Fault, FaultKind};
 use toolgate_engine::Runners;
+use toolgate_runners::{Expressions, Requests, Snippets};
+use toolgate_sandbox::{Sandbox, Spawner};
 use toolgate_server::{CodeTools, Printed, Wiring};
 use toolgate_toolbox::{Builtin, Tools};
 use zeroize::Zeroizing;
@@ -20,9 +22,23 @@ pub const fn code_tools() -> CodeTools {
 }
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
-    let Wiring { store, clock, rng, data } = *wiring;
+    let Wiring { store, clock, rng, data, outside } = *wiring;
     let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: data.join("files") };
-    Runners::default().with("builtin", Arc::new(Builtin::new(tools)))
+    let runners = Runners::default()
+        .with("builtin", Arc::new(Builtin::new(tools)))
+        .with("expression", Arc::new(Expressions::default()))
+        .with("http", Arc::new(Requests::new(outside.clone())));
+    match Spawner::new() {
+        // Nothing is started before the first tool that needs it.
+        Ok(spawner) => {
+            let sandbox = Sandbox::new(spawner, toolgate_sandbox::Settings::default());
+            runners.with("python", Arc::new(Snippets::new(sandbox, outside.clone())))
+        }
+        Err(error) => {
+            tracing::error!("tools of kind `python` cannot run: {error}");
+            runners
+        }
+    }
 }
 
 /// Runs the program that the operator's configuration names, with its arguments and without a shell. It has this

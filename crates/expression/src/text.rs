@@ -105,15 +105,15 @@ impl Text {
         }
     }
 
-    /// As JSON: the value itself for a lone place, otherwise text.
-    pub fn value(&self, values: &Value) -> Result<Value, ExpressionError> {
-        let Some(lone) = &self.lone else { return self.render(values).map(Value::String) };
+    /// As JSON: the value itself for a lone place, which may be absent, otherwise text.
+    pub fn value(&self, values: &Value) -> Result<Option<Value>, ExpressionError> {
+        let Some(lone) = &self.lone else { return self.render(values).map(Value::String).map(Some) };
         let expression = ENVIRONMENT.compile_expression(lone).map_err(|error| unreadable(&error))?;
         let value = expression.eval(Serde(values)).map_err(|error| failed(&error))?;
         if value.is_undefined() {
-            return Err(ExpressionError::Failed(format!("there is no value for `{}`", shortened(lone.trim()))));
+            return Ok(None);
         }
-        serde_json::to_value(&value).map_err(|error| ExpressionError::Failed(shortened(&error.to_string())))
+        serde_json::to_value(&value).map(Some).map_err(|error| ExpressionError::Failed(shortened(&error.to_string())))
     }
 }
 

@@ -47,6 +47,7 @@ pub struct Wiring<'a> {
     pub clock: &'a Clock,
     pub rng: &'a Rng,
     pub data: &'a Path,
+    pub outside: &'a Outside,
 }
 
 /// Keys that are remembered for a moment.
@@ -75,8 +76,8 @@ pub struct Inner {
     /// Keys that were let in a moment ago: looking each up takes as long as a call.
     pub callers: Callers,
     pub tokens: KnownTokens,
-    /// How many passwords are hashed at once.
-    pub hashing: tokio::sync::Semaphore,
+    /// How many passwords are hashed at once, and how many wait.
+    pub hashing: crate::identity::passwords::Hashing,
     /// The provider of identities, where there is one.
     pub oidc: Option<crate::identity::oidc::Oidc>,
     /// How many definitions are judged at once.
@@ -111,7 +112,7 @@ impl App {
         let previous = previous_master_key(&config)?;
         let keyring = Keyring::open(store.clone(), master, previous, clock.clone(), rng.clone()).await?;
         let audit = Audit::open(store.clone(), keyring.clone(), Some(data), clock.clone(), rng.clone()).await?;
-        let outside = Outside::new(Arc::clone(&registry), clock.clone());
+        let outside = Outside::new(Arc::clone(&registry), store.clone(), clock.clone(), rng.clone());
         let listen = config.get("listen").parse().ok().filter(|address: &std::net::SocketAddr| address.port() != 0);
         if let Some(address) = listen {
             outside.listen(address);
@@ -119,7 +120,7 @@ impl App {
         let mailer = outside::mailer(&config, &outside.connector)?;
         let oidc = crate::identity::oidc::Oidc::open(&config, data)?;
         let exposition = Exposition::default();
-        let runners = (code.runners)(&Wiring { store: &store, clock: &clock, rng: &rng, data });
+        let runners = (code.runners)(&Wiring { store: &store, clock: &clock, rng: &rng, data, outside: &outside });
         let engine = Engine::new(Parts {
             store: store.clone(),
             registry: Arc::clone(&registry),
@@ -150,7 +151,7 @@ impl App {
             data: data.to_owned(),
             callers: Callers::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
             tokens: KnownTokens::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
-            hashing: tokio::sync::Semaphore::new(crate::identity::passwords::HASHED_AT_ONCE_MAX),
+            hashing: crate::identity::passwords::Hashing::default(),
             oidc,
             judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
@@ -344,7 +345,7 @@ async fn first_rows(store: &Store, clock: &Clock, rng: &Rng) -> Result<(), Fault
         created_at: now,
     });
     let account = toolgate_contracts::Id::new(clock, rng);
-    first.insert_account(account, None, "Administrator", now);
+    first.insert_account(account, "Administrator", now);
     let user = User {
         id: toolgate_contracts::Id::new(clock, rng),
         kind: UserKind::Person,

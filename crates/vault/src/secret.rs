@@ -25,6 +25,13 @@ impl Secret {
         Self { name: name.into(), value: Zeroizing::new(value), allowed: SecretAllowed::default() }
     }
 
+    /// With what its owner lets be done with it; a new one may go nowhere.
+    #[must_use]
+    pub fn allowing(mut self, allowed: SecretAllowed) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
     pub(crate) fn opened(name: String, value: Zeroizing<Vec<u8>>, allowed: SecretAllowed) -> Self {
         Self { name, value, allowed }
     }

@@ -1,0 +1,203 @@
+//! What came back: JSON, text or bytes; and what its status means for the caller.
+
+use jiff::fmt::rfc2822;
+use serde_json::{Map, Value, json};
+use toolgate_contracts::call::AttachmentKind;
+use toolgate_contracts::{ErrorCode, ToolError, ToolResult};
+use toolgate_egress::{Effect, HeaderMap, Response, StatusCode};
+use toolgate_engine::runner::{Done, NewAttachment};
+use toolgate_engine::{Call, Outcome};
+
+use super::Failure;
+use super::request::Declared;
+
+/// What a model gets to see of an answer that says what is wrong.
+const PREVIEW_CHARS_MAX: usize = 2_000;
+/// The wire has a limit of its own; this is for what is kept in memory at once.
+const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
+
+pub(super) struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Body,
+}
+
+pub(super) enum Body {
+    Json(Value),
+    Text(String),
+    Bytes { content_type: String, bytes: Vec<u8> },
+    Empty,
+}
+
+/// Reads the answer to its end, or says what its status means.
+pub(super) async fn read(response: Response, effect: Effect) -> Result<Answer, Failure> {
+    let (status, headers) = (response.status, response.headers.clone());
+    let host = response.url.host_str().unwrap_or_default().to_owned();
+    let bytes = match response.bytes_max(BODY_BYTES_MAX).await {
+        Ok(bytes) => bytes,
+        // The status is known, so for a write it is known what happened: only its words are lost.
+        Err(error) if status.is_success() => return Err(Failure::of(error, effect)),
+        Err(_) => toolgate_egress::Bytes::new(),
+    };
+    let body = body(&headers, bytes.to_vec());
+    if status.is_success() {
+        return Ok(Answer { status, headers, body });
+    }
+    Err(Failure::Told(refused(status, &headers, &body, &host, effect)))
+}
+
+fn body(headers: &HeaderMap, bytes: Vec<u8>) -> Body {
+    if bytes.is_empty() {
+        return Body::Empty;
+    }
+    let declared = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_json = media == "application/json" || media.ends_with("+json");
+    if (is_json || media.is_empty() || media == "text/plain")
+        && let Ok(value) = toolgate_contracts::json::read(&bytes, BODY_BYTES_MAX)
+        && (is_json || value.is_object() || value.is_array())
+    {
+        return Body::Json(value);
+    }
+    let is_text = is_json || media.is_empty() || media.starts_with("text/") || TEXTUAL.contains(&media.as_str());
+    match String::from_utf8(bytes) {
+        Ok(text) if is_text => Body::Text(text),
+        Ok(text) => Body::Bytes { content_type: media, bytes: text.into_bytes() },
+        Err(error) => {
+            let content_type = if media.is_empty() || media.starts_with("text/") {
+                "application/octet-stream".to_owned()
+            } else {
+                media
+            };
+            Body::Bytes { content_type, bytes: error.into_bytes() }
+        }
+    }
+}
+
+const TEXTUAL: [&str; 6] = [
+    "application/xml",
+    "application/javascript",
+    "application/yaml",
+    "application/x-yaml",
+    "application/graphql",
+    "application/x-ndjson",
+];
+
+/// The result: what `response` makes of it, or the body as it is.
+pub(super) async fn outcome(declared: &Declared, call: &Call, answer: Answer) -> Result<Outcome, Failure> {
+    let Answer { status, headers, body } = answer;
+    let Some(expression) = &declared.response else { return Ok(plain(body)) };
+    let (body, attachment) = as_json(body);
+    let variables = (json!(status.as_u16()), header_values(&headers), body, call.input.as_ref().clone());
+    let expression = std::sync::Arc::clone(expression);
+    let mapped = tokio::task::spawn_blocking(move || {
+        let (status, headers, body, input) = &variables;
+        expression.evaluate(&[("status", status), ("headers", headers), ("body", body), ("input", input)])
+    });
+    match mapped.await {
+        Ok(Ok(value)) => Ok(Outcome::Done(Done {
+            result: ToolResult::structured(value),
+            attachments: attachment.into_iter().collect(),
+            ..Done::default()
+        })),
+        Ok(Err(error)) => Err(unmapped(&error.to_string())),
+        Err(error) => Err(unmapped(&error.to_string())),
+    }
+}
+
+/// It happened, and only its mapping failed: what a person would have to know is in the message.
+fn unmapped(why: &str) -> Failure {
+    let message =
+        format!("the other side answered, and the tool's `response` expression does not fit its answer: {why}");
+    Failure::Told(ToolError::because(ErrorCode::ProviderError, "output_schema", message))
+}
+
+fn plain(body: Body) -> Outcome {
+    match body {
+        Body::Json(value) => Outcome::structured(value),
+        Body::Text(text) => Outcome::Done(Done { result: ToolResult::text(text), ..Done::default() }),
+        Body::Empty => Outcome::structured(json!({})),
+        Body::Bytes { content_type, bytes } => {
+            let result = ToolResult::structured(json!({"content_type": content_type, "bytes": bytes.len()}));
+            Outcome::Done(Done { result, attachments: vec![attachment(content_type, bytes)], ..Done::default() })
+        }
+    }
+}
+
+fn as_json(body: Body) -> (Value, Option<NewAttachment>) {
+    match body {
+        Body::Json(value) => (value, None),
+        Body::Text(text) => (Value::String(text), None),
+        Body::Empty => (Value::Null, None),
+        Body::Bytes { content_type, bytes } => {
+            (json!({"content_type": content_type, "bytes": bytes.len()}), Some(attachment(content_type, bytes)))
+        }
+    }
+}
+
+fn attachment(content_type: String, bytes: Vec<u8>) -> NewAttachment {
+    let kind = if content_type.starts_with("image/") { AttachmentKind::Image } else { AttachmentKind::Blob };
+    NewAttachment { kind, content_type, bytes }
+}
+
+/// Names in lower case; of a header that comes several times the first counts.
+fn header_values(headers: &HeaderMap) -> Value {
+    let mut values = Map::new();
+    for (name, value) in headers {
+        let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        values.entry(name.as_str()).or_insert(Value::String(text));
+    }
+    Value::Object(values)
+}
+
+fn refused(status: StatusCode, headers: &HeaderMap, body: &Body, host: &str, effect: Effect) -> ToolError {
+    let number = status.as_u16();
+    let said = match status.canonical_reason() {
+        Some(reason) => format!("`{host}` answers {number} {reason}"),
+        None => format!("`{host}` answers {number}"),
+    };
+    let (code, reason, message) = match number {
+        401 | 403 => (
+            ErrorCode::AuthRequired,
+            "upstream",
+            format!("{said}: it does not accept the credentials of this tool; look at its secret"),
+        ),
+        429 => (ErrorCode::RateLimit, "upstream", format!("{said}: it is asked too often; wait and try again")),
+        300..=499 => (ErrorCode::ProviderError, "upstream_4xx", format!("{said}: it does not accept the request")),
+        _ => (ErrorCode::ProviderError, "upstream_5xx", format!("{said}: it has a problem of its own")),
+    };
+    let mut error = ToolError::because(code, reason, message).with("status", number).with("host", host);
+    if let Some(seconds) = retry_after(headers) {
+        error = error.retry_after(seconds);
+    }
+    // A gateway that answers for a server cannot know what the server did.
+    if effect == Effect::Write && matches!(number, 500 | 502 | 504) {
+        error = error.with("perhaps_happened", true);
+    }
+    match preview(body) {
+        Some(preview) => error.with("body", preview),
+        None => error,
+    }
+}
+
+fn preview(body: &Body) -> Option<String> {
+    let text = match body {
+        Body::Json(value) => value.to_string(),
+        Body::Text(text) => text.clone(),
+        Body::Bytes { .. } | Body::Empty => return None,
+    };
+    Some(text.chars().take(PREVIEW_CHARS_MAX).collect())
+}
+
+/// Seconds or a date, at most a day.
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    const DAY_S: u64 = 24 * 60 * 60;
+    let text = headers.get("retry-after")?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(seconds.min(DAY_S));
+    }
+    let at = rfc2822::parse(text).ok()?.timestamp();
+    let answered = headers.get("date").and_then(|date| date.to_str().ok()).and_then(|date| rfc2822::parse(date).ok());
+    let seconds = at.as_second() - answered?.timestamp().as_second();
+    Some(u64::try_from(seconds).unwrap_or(0).min(DAY_S))
+}

@@ -1,0 +1,7 @@
+//! Runners at their edge: through the permit that the engine would give, against real servers on loopback.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod http;
+mod python;
+mod world;

@@ -1,0 +1,86 @@
+//! The kind `python` through the sandbox, and what its code may ask of the host.
+
+use serde_json::{Value, json};
+use toolgate_contracts::ErrorCode;
+use toolgate_engine::{Outcome, Runner as _, testing};
+use toolgate_runners::Snippets;
+use toolgate_sandbox::{Sandbox, Settings, Spawner};
+use toolgate_vault::Secret;
+
+use crate::world::{Server, World, done, echo_of, every_world, failed};
+
+struct Tried<'a> {
+    world: &'a World,
+    snippets: Snippets,
+}
+
+impl<'a> Tried<'a> {
+    fn new(world: &'a World) -> Self {
+        let sandbox = Sandbox::new(Spawner::new().unwrap(), Settings::default());
+        Self { world, snippets: Snippets::new(sandbox, world.outside.clone()) }
+    }
+
+    async fn run(&self, code: &str, hosts: Value, input: Value) -> Outcome {
+        let runner = json!({"kind": "python", "code": code, "hosts": hosts});
+        self.snippets.run(testing::permit(self.world.call(&runner, input))).await
+    }
+}
+
+#[tokio::test]
+async fn code_gets_its_input_and_gives_json() {
+    every_world(async |world| {
+        let tried = Tried::new(&world);
+        let code = "def main(input):\n    return {'sum': sum(input['numbers']), 'who': input['who'].upper()}";
+        let output = done(tried.run(code, json!([]), json!({"numbers": [1, 2, 3], "who": "ä"})).await);
+        assert_eq!(output.result.structured.unwrap(), json!({"sum": 6, "who": "Ä"}));
+
+        let error = failed(tried.run("x = 1\nprint('seen')\nraise ValueError('no')", json!([]), json!({})).await);
+        assert_eq!((error.code, error.reason()), (ErrorCode::SandboxError, "exception"));
+        assert_eq!(error.message, "ValueError: no");
+        let details = error.details.unwrap();
+        assert_eq!((&details["line"], &details["printed"]), (&json!(3), &json!("seen\n")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn code_fetches_from_the_hosts_of_its_definition_and_from_no_other() {
+    every_world(async |world| {
+        let server = Server::start(echo_of).await;
+        world.open_port(server.address.port()).await;
+        let tried = Tried::new(&world);
+        let code = "import json\nresult = json.loads(fetch(input['url'], method=input['method'])['text'])['path']";
+        let input = |method: &str| json!({"url": server.url("/a?b=1"), "method": method});
+        let hosts = json!([{"host": "127.0.0.1", "methods": ["GET"]}]);
+        let output = done(tried.run(code, hosts.clone(), input("GET")).await);
+        assert_eq!(output.result.structured.unwrap(), json!("/a?b=1"));
+
+        let sent = server.requests().len();
+        for (hosts, method) in [(hosts, "POST"), (json!([{"host": "b.test", "methods": ["GET"]}]), "GET")] {
+            let error = failed(tried.run(code, hosts, input(method)).await);
+            assert!(error.message.starts_with("HostError: "), "{}", error.message);
+        }
+        let error = failed(tried.run(code, json!([]), input("GET")).await);
+        assert_eq!(error.reason(), "exception");
+        assert_eq!(server.requests().len(), sent, "nothing went out");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn code_reads_the_secrets_of_its_tool_by_name() {
+    every_world(async |world| {
+        let tried = Tried::new(&world);
+        let runner = json!({"kind": "python", "code": "result = host_call('secret', input['name'])"});
+        let run = async |name: &str| {
+            let declares = |definition: &mut toolgate_contracts::Definition| {
+                definition.secrets = serde_json::from_value(json!([{"name": "TOKEN"}])).unwrap();
+            };
+            let call = world.call_of(&runner, json!({"name": name}), declares);
+            tried.snippets.run(testing::permit_with(call, vec![Secret::new("TOKEN", b"value".to_vec())])).await
+        };
+        assert_eq!(done(run("TOKEN").await).result.structured.unwrap(), json!("value"));
+        assert!(failed(run("OTHER").await).message.contains("no secret `OTHER`"));
+    })
+    .await;
+}
