@@ -3,6 +3,7 @@
 //! What two readers could read differently is refused here: duplicate keys, integers that a double cannot
 //! hold, keys with a meaning inside `serde_json`. After it, a value and its canonical bytes say the same.
 
+mod canonical;
 mod spoken;
 
 use std::fmt;
@@ -126,8 +127,7 @@ pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
 
 /// The RFC 8785 form.
 pub fn canonical(value: &Value) -> String {
-    // INVARIANT: values hold no NaN, so canonicalisation cannot fail; an empty digest would be caught by every reader.
-    serde_json_canonicalizer::to_string(value).unwrap_or_default()
+    canonical::text(value)
 }
 
 pub fn digest(value: &Value) -> Digest {

@@ -397,6 +397,9 @@ CREATE TABLE steps (
 ) {strict};
 CREATE INDEX steps_run ON steps (tenant_id, run_id, id);
 
+-- What every call passes is written so that SQLite judges it without building anything: closed lists of more than two
+-- words as `OR`, since each `IN` fills a table of its own for each row, and foreign keys that are judged at the commit
+-- (late), since one that may refuse beside a trigger has every touched page copied first.
 CREATE TABLE calls (
     tenant_id {uuid} NOT NULL,
     id {uuid} NOT NULL,
@@ -406,20 +409,25 @@ CREATE TABLE calls (
     root_run_id {uuid},
     step_id {uuid},
     seq {int} NOT NULL DEFAULT 0,
-    tool_id {uuid} NOT NULL REFERENCES tools (id),
+    tool_id {uuid} NOT NULL REFERENCES tools (id) {late},
     tool_version TEXT NOT NULL,
     agent_id {uuid},
     workspace_id {uuid},
     principal TEXT NOT NULL,
     source TEXT NOT NULL CONSTRAINT calls_source
-        CHECK (source IN ('web', 'agent', 'api', 'mcp', 'cli', 'workflow', 'embed', 'schedule')),
-    mode TEXT NOT NULL DEFAULT 'execute' CONSTRAINT calls_mode CHECK (mode IN ('execute', 'record', 'dry_run')),
-    egress_class TEXT NOT NULL CONSTRAINT calls_egress_class CHECK (egress_class IN ('none', 'read_only', 'write')),
+        CHECK (source = 'api' OR source = 'mcp' OR source = 'agent' OR source = 'web' OR source = 'cli'
+            OR source = 'workflow' OR source = 'embed' OR source = 'schedule'),
+    mode TEXT NOT NULL DEFAULT 'execute' CONSTRAINT calls_mode
+        CHECK (mode = 'execute' OR mode = 'record' OR mode = 'dry_run'),
+    egress_class TEXT NOT NULL CONSTRAINT calls_egress_class
+        CHECK (egress_class = 'none' OR egress_class = 'read_only' OR egress_class = 'write'),
     effect_free {bool} NOT NULL,
-    status TEXT NOT NULL CONSTRAINT calls_status CHECK (status IN
-        ('pending', 'approved', 'rejected', 'running', 'completed', 'failed', 'cancelled', 'outcome_unknown')),
+    status TEXT NOT NULL CONSTRAINT calls_status
+        CHECK (status = 'completed' OR status = 'running' OR status = 'failed' OR status = 'pending' OR status = 'approved'
+            OR status = 'rejected' OR status = 'cancelled' OR status = 'outcome_unknown'),
     approval_status TEXT NOT NULL DEFAULT 'not_required' CONSTRAINT calls_approval_status
-        CHECK (approval_status IN ('pending', 'approved', 'rejected', 'not_required')),
+        CHECK (approval_status = 'not_required' OR approval_status = 'pending' OR approval_status = 'approved'
+            OR approval_status = 'rejected'),
     approval_required {bool} NOT NULL DEFAULT FALSE,
     -- A `write`, or asked by a label: set at submit, never cleared; only a person's decision lets it run.
     person_required {bool} NOT NULL DEFAULT FALSE,
@@ -461,11 +469,11 @@ CREATE TABLE calls (
     output TEXT,
     attachments TEXT,
     PRIMARY KEY (tenant_id, id),
-    CONSTRAINT calls_run FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE,
+    CONSTRAINT calls_run FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE {late},
     CONSTRAINT calls_write_needs_person CHECK (egress_class <> 'write' OR person_required OR mode = 'dry_run' OR status = 'failed'),
     CONSTRAINT calls_person_decides CHECK (
         NOT person_required
-        OR status IN ('pending', 'rejected', 'failed', 'cancelled')
+        OR status = 'pending' OR status = 'rejected' OR status = 'failed' OR status = 'cancelled'
         OR mode = 'dry_run'
         OR (approval_status = 'approved' AND approval_decided_by IS NOT NULL
             AND approval_decided_by NOT IN ('system:timeout', 'system:fire_and_continue')))
@@ -883,7 +891,7 @@ CREATE TABLE event_parts (
 ) {strict};
 
 CREATE TABLE audit_leaves (
-    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id) {late},
     id {uuid} NOT NULL,
     entry TEXT NOT NULL CONSTRAINT audit_leaves_size CHECK (octet_length(entry) < 65536),
     digest {bytes} NOT NULL,

@@ -76,10 +76,14 @@ BEGIN
 END;
 
 -- A call begins pending, running, or refused; what ends at once may be written when it has ended, if it has no effect.
+-- Its key is taken once (see INSERT OR REPLACE below): one trigger for both. What is inserted with every call refuses by
+-- FAIL: ABORT would have every touched page copied before, and there is nothing to undo yet.
 CREATE TRIGGER calls_begin BEFORE INSERT ON calls
-WHEN NOT (NEW.status IN ('pending', 'running', 'failed', 'cancelled') OR (NEW.status = 'completed' AND (NEW.effect_free OR NEW.mode = 'dry_run')))
 BEGIN
-    SELECT RAISE(ABORT, 'rule: calls_begin');
+    SELECT RAISE(FAIL, 'rule: calls_begin')
+    WHERE NOT ((NEW.status = 'completed' AND (NEW.effect_free OR NEW.mode = 'dry_run'))
+        OR NEW.status = 'running' OR NEW.status = 'failed' OR NEW.status = 'pending' OR NEW.status = 'cancelled');
+    SELECT RAISE(FAIL, 'rule: calls_pkey') FROM calls WHERE tenant_id = NEW.tenant_id AND id = NEW.id;
 END;
 
 CREATE TRIGGER calls_arrows BEFORE UPDATE OF status ON calls
@@ -150,22 +154,19 @@ END;
 CREATE TRIGGER events_pkey_once BEFORE INSERT ON events
 WHEN EXISTS (SELECT 1 FROM events WHERE tenant_id = NEW.tenant_id AND run_id = NEW.run_id AND seq = NEW.seq)
 BEGIN
-    SELECT RAISE(ABORT, 'rule: events_pkey');
+    SELECT RAISE(FAIL, 'rule: events_pkey');
 END;
 CREATE TRIGGER audit_leaves_pkey_once BEFORE INSERT ON audit_leaves
 WHEN EXISTS (SELECT 1 FROM audit_leaves WHERE tenant_id = NEW.tenant_id AND id = NEW.id)
 BEGIN
-    SELECT RAISE(ABORT, 'rule: audit_leaves_pkey');
+    SELECT RAISE(FAIL, 'rule: audit_leaves_pkey');
 END;
-CREATE TRIGGER audit_sequence_pkey_once BEFORE INSERT ON audit_sequence
-WHEN EXISTS (SELECT 1 FROM audit_sequence WHERE tenant_id = NEW.tenant_id AND leaf_index = NEW.leaf_index)
+CREATE TRIGGER audit_sequence_once BEFORE INSERT ON audit_sequence
 BEGIN
-    SELECT RAISE(ABORT, 'rule: audit_sequence_pkey');
-END;
-CREATE TRIGGER audit_sequence_leaf_once BEFORE INSERT ON audit_sequence
-WHEN EXISTS (SELECT 1 FROM audit_sequence WHERE tenant_id = NEW.tenant_id AND leaf_id = NEW.leaf_id)
-BEGIN
-    SELECT RAISE(ABORT, 'rule: audit_sequence_leaf');
+    SELECT RAISE(ABORT, 'rule: audit_sequence_pkey') FROM audit_sequence
+    WHERE tenant_id = NEW.tenant_id AND leaf_index = NEW.leaf_index;
+    SELECT RAISE(ABORT, 'rule: audit_sequence_leaf') FROM audit_sequence
+    WHERE tenant_id = NEW.tenant_id AND leaf_id = NEW.leaf_id;
 END;
 CREATE TRIGGER audit_checkpoints_pkey_once BEFORE INSERT ON audit_checkpoints
 WHEN EXISTS (SELECT 1 FROM audit_checkpoints WHERE tenant_id = NEW.tenant_id AND size = NEW.size)
@@ -181,11 +182,6 @@ CREATE TRIGGER tool_versions_version_once BEFORE INSERT ON tool_versions
 WHEN EXISTS (SELECT 1 FROM tool_versions WHERE tenant_id = NEW.tenant_id AND tool_id = NEW.tool_id AND version = NEW.version)
 BEGIN
     SELECT RAISE(ABORT, 'rule: tool_versions_version');
-END;
-CREATE TRIGGER calls_pkey_once BEFORE INSERT ON calls
-WHEN EXISTS (SELECT 1 FROM calls WHERE tenant_id = NEW.tenant_id AND id = NEW.id)
-BEGIN
-    SELECT RAISE(ABORT, 'rule: calls_pkey');
 END;
 -- A schema is stored many times and kept once.
 CREATE TRIGGER schema_versions_once BEFORE INSERT ON schema_versions

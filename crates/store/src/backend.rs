@@ -179,7 +179,7 @@ impl Store {
         let mut ready = Vec::with_capacity(statements.len());
         for statement in statements {
             check_values(&statement.parameters)?;
-            let text = self.shared.texts.get(statement.sql, Judge::Tenant)?;
+            let text = self.shared.texts.get_written(statement.sql)?;
             ready.push(Ready { text, parameters: statement.parameters, expect: statement.expect });
         }
         let durability = match self.shared.durability {

@@ -13,7 +13,8 @@ use crate::error::Error;
 pub struct Migration {
     pub number: u32,
     pub name: &'static str,
-    /// Types are written `{uuid}`, `{bool}`, `{int}`, `{bytes}`, `{real}`, and `{strict}` ends a table.
+    /// Types are written `{uuid}`, `{bool}`, `{int}`, `{bytes}`, `{real}`; `{strict}` ends a table, and `{late}` a foreign
+    /// key that SQLite judges at the commit.
     pub common: &'static str,
     pub sqlite: &'static str,
     pub postgres: &'static str,
@@ -76,6 +77,7 @@ pub(crate) fn spelled(common: &str, kind: Kind) -> String {
         .replace("{bytes}", spelling("BLOB", "bytea"))
         .replace("{real}", spelling("REAL", "double precision"))
         .replace("{strict}", spelling("STRICT", ""))
+        .replace(" {late}", spelling(" DEFERRABLE INITIALLY DEFERRED", ""))
         .replace("{by_id}", spelling("STRICT", "PARTITION BY RANGE (id)"))
         .replace("{by_run}", spelling("STRICT", "PARTITION BY RANGE (run_id)"))
 }

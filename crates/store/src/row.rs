@@ -26,16 +26,23 @@ impl Row {
         value.ok_or_else(|| Error::Corrupt(format!("column {position} is not {}", T::KIND)))
     }
 
+    fn text(&self, position: usize) -> Result<&str, Error> {
+        match self.0.get(position) {
+            Some(Value::Text(text)) => Ok(text),
+            _ => Err(Error::Corrupt(format!("column {position} is not {}", String::KIND))),
+        }
+    }
+
     /// A column of text in the grammar of `T`.
     pub fn parse<T: FromStr>(&self, position: usize) -> Result<T, Error> {
-        let text: String = self.get(position)?;
+        let text = self.text(position)?;
         text.parse().map_err(|_| Error::Corrupt(format!("column {position} is not {}", short_name::<T>())))
     }
 
     /// A column of JSON text.
     pub fn json<T: serde::de::DeserializeOwned>(&self, position: usize) -> Result<T, Error> {
-        let text: String = self.get(position)?;
-        serde_json::from_str(&text).map_err(|error| {
+        let text = self.text(position)?;
+        serde_json::from_str(text).map_err(|error| {
             let (line, at, kind) = (error.line(), error.column(), short_name::<T>());
             Error::Corrupt(format!("column {position} is not JSON of {kind}, seen at {line}:{at}"))
         })
@@ -99,7 +106,7 @@ impl Column for String {
 
     fn column(value: &Value) -> Option<Self> {
         match value {
-            Value::Text(text) => Some(text.clone()),
+            Value::Text(text) => Some(text.clone().into_owned()),
             _ => None,
         }
     }

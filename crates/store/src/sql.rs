@@ -1,5 +1,5 @@
-//! Just enough reading of SQL to do two things at one place for both databases: write `$1` as `?1` for SQLite, and
-//! see whether a statement names its tenant (`guard`). Nothing here understands a whole statement.
+//! Just enough reading of SQL to do two things at one place for both databases: spell a statement for SQLite, and see
+//! whether it names its tenant (`guard`). Nothing here understands a whole statement.
 //!
 //! What the two databases read differently is refused, so that a text means the same in both.
 
@@ -86,9 +86,13 @@ fn quoted(rest: &str, quote: char) -> Result<usize, String> {
     }
 }
 
-/// The same statement with SQLite's parameters.
+/// The same statement with SQLite's parameters, and an insert that keeps no copy of the pages it touches.
+///
+/// A statement that fails is undone by SQLite itself, which for that copies each page that it changes. The writer undoes
+/// the whole change anyway, so an insert fails without being undone.
 pub(crate) fn for_sqlite(tokens: &[Token<'_>]) -> String {
-    let mut sql = String::with_capacity(tokens.iter().map(|token| token.text.len()).sum());
+    let mut sql = String::with_capacity(tokens.iter().map(|token| token.text.len()).sum::<usize>() + OR_FAIL.len());
+    let mut inserts = is_plain_insert(tokens);
     for token in tokens {
         match token.kind {
             Kind::Parameter => {
@@ -97,8 +101,21 @@ pub(crate) fn for_sqlite(tokens: &[Token<'_>]) -> String {
             }
             _ => sql.push_str(token.text),
         }
+        if inserts && token.kind == Kind::Word {
+            sql.push_str(OR_FAIL);
+            inserts = false;
+        }
     }
     sql
+}
+
+const OR_FAIL: &str = " OR FAIL";
+
+/// `INSERT INTO` without a word on conflicts.
+fn is_plain_insert(tokens: &[Token<'_>]) -> bool {
+    let mut words = tokens.iter().filter(|token| !matches!(token.kind, Kind::Space | Kind::Comment));
+    let mut next_is = |word: &str| words.next().is_some_and(|token| token.text.eq_ignore_ascii_case(word));
+    next_is("INSERT") && next_is("INTO") && !words.any(|token| token.text.eq_ignore_ascii_case("CONFLICT"))
 }
 
 #[cfg(test)]
@@ -121,6 +138,23 @@ mod tests {
             "SELECT '$1', 'it''s $2', \"$3\" -- $4\n/* $5 */ , ?6",
         );
         check("SELECT 'ü$1' || $2;", "SELECT 'ü$1' || ?2;");
+    }
+
+    #[test]
+    fn a_plain_insert_leaves_undoing_to_the_writer() {
+        check("INSERT INTO t (a) VALUES ($1)", "INSERT OR FAIL INTO t (a) VALUES (?1)");
+        check(
+            "/* no tenant: a */ insert into t (a) VALUES ($1)",
+            "/* no tenant: a */ insert OR FAIL into t (a) VALUES (?1)",
+        );
+        for same in [
+            "INSERT INTO t (a) VALUES (1) ON CONFLICT (a) DO NOTHING",
+            "UPDATE t SET a = 1",
+            "WITH b AS (SELECT 1) INSERT INTO t SELECT * FROM b",
+            "SELECT 'INSERT INTO t'",
+        ] {
+            check(same, same);
+        }
     }
 
     #[test]

@@ -27,14 +27,29 @@ pub(crate) enum Judge {
 }
 
 #[derive(Default)]
-pub(crate) struct Texts(RwLock<HashMap<String, Arc<Text>>>);
+pub(crate) struct Texts {
+    read: RwLock<HashMap<String, Arc<Text>>>,
+    /// Those written in the code, found by where they lie: to hash a text costs more than all else about it.
+    written: RwLock<HashMap<(usize, usize), Arc<Text>>>,
+}
 
 impl Texts {
+    /// The same as [`Texts::get`] in a tenant's scope, for a text that stays where it is.
+    pub fn get_written(&self, sql: &'static str) -> Result<Arc<Text>, Error> {
+        let place = (sql.as_ptr().addr(), sql.len());
+        if let Some(text) = self.written.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
+            return Ok(Arc::clone(text));
+        }
+        let text = self.get(sql, Judge::Tenant)?;
+        self.written.write().unwrap_or_else(PoisonError::into_inner).insert(place, Arc::clone(&text));
+        Ok(text)
+    }
+
     pub fn get(&self, sql: &str, judge: Judge) -> Result<Arc<Text>, Error> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+        let known = self.read.read().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
         let text = match known {
             Some(text) => text,
-            None => self.read(sql)?,
+            None => self.take_apart(sql)?,
         };
         match (&text.tenant, judge) {
             (Err(reason), Judge::Tenant) => {
@@ -44,11 +59,11 @@ impl Texts {
         }
     }
 
-    fn read(&self, sql: &str) -> Result<Arc<Text>, Error> {
+    fn take_apart(&self, sql: &str) -> Result<Arc<Text>, Error> {
         let tokens = sql::tokens(sql).map_err(|what| Error::Corrupt(format!("a statement has {what}: {sql}")))?;
         let tenant = guard::check(sql, &tokens);
         let text = Arc::new(Text { sqlite: sql::for_sqlite(&tokens), postgres: sql.to_owned(), tenant });
-        let mut texts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = self.read.write().unwrap_or_else(PoisonError::into_inner);
         if texts.len() >= TEXTS_MAX {
             texts.clear();
         }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
+use serde::Deserialize;
 use serde_json::Value as Json;
 use toolgate_contracts::{AgentId, Amount, CallId, Fault, Mode, Status, TenantId, Timestamp, ToolId};
 use uuid::Uuid;
@@ -87,8 +88,8 @@ enum Told {
 }
 
 /// The leaf's word, and the call it is about.
-fn told(leaf: Uuid, entry: &Json) -> Option<(CallId, Told)> {
-    let told = match entry["action"].as_str()?.strip_prefix("call.")? {
+fn told(leaf: Uuid, entry: &Entry) -> Option<(CallId, Told)> {
+    let told = match entry.action.strip_prefix("call.")? {
         "settled" => Told::Settled,
         word => match word.parse::<Status>().ok()? {
             Status::OutcomeUnknown => Told::Lost,
@@ -96,8 +97,22 @@ fn told(leaf: Uuid, entry: &Json) -> Option<(CallId, Told)> {
             _ => return None,
         },
     };
-    let call = [&entry["details"]["call"], &entry["object"]].into_iter().find_map(|id| id.as_str()?.parse().ok());
+    let named = entry.details.as_ref().and_then(|details| details.call.as_ref());
+    let call = [named, entry.object.as_ref()].into_iter().find_map(|id| id?.as_str()?.parse().ok());
     Some((call.unwrap_or_else(|| CallId::from_uuid(leaf)), told))
+}
+
+/// What of a leaf's entry is needed here; the rest is passed over.
+#[derive(Deserialize)]
+struct Entry {
+    action: String,
+    object: Option<Json>,
+    details: Option<EntryDetails>,
+}
+
+#[derive(Deserialize)]
+struct EntryDetails {
+    call: Option<Json>,
 }
 
 /// What a call's row says of its use.

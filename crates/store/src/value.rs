@@ -1,6 +1,8 @@
 //! The few kinds of value that cross into SQL. Both databases hold the same: ids as UUIDs, times as milliseconds,
 //! JSON as text (so that stored bytes are the bytes that were judged).
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use toolgate_contracts::{Digest, Id, Timestamp, json};
 use uuid::Uuid;
@@ -11,9 +13,16 @@ pub enum Value {
     Bool(bool),
     Int(i64),
     Real(f64),
-    Text(String),
+    Text(Cow<'static, str>),
     Bytes(Vec<u8>),
     Uuid(Uuid),
+}
+
+impl Value {
+    /// A word that is written in the code.
+    pub const fn word(word: &'static str) -> Self {
+        Self::Text(Cow::Borrowed(word))
+    }
 }
 
 impl From<bool> for Value {
@@ -38,17 +47,17 @@ impl From<Timestamp> for Value {
 }
 impl From<&str> for Value {
     fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
+        Self::Text(Cow::Owned(value.to_owned()))
     }
 }
 impl From<String> for Value {
     fn from(value: String) -> Self {
-        Self::Text(value)
+        Self::Text(Cow::Owned(value))
     }
 }
 impl From<&String> for Value {
     fn from(value: &String) -> Self {
-        Self::Text(value.clone())
+        Self::Text(Cow::Owned(value.clone()))
     }
 }
 impl From<Vec<u8>> for Value {
@@ -79,5 +88,5 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 /// What is kept as JSON, in its canonical form.
 pub(crate) fn json_text(value: &impl Serialize) -> Value {
-    Value::Text(json::canonical(&serde_json::to_value(value).unwrap_or_default()))
+    json::canonical(&serde_json::to_value(value).unwrap_or_default()).into()
 }

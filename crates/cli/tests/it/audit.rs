@@ -28,10 +28,7 @@ fn tamper(home: &Home, sql: &str) {
         .flat_map(|table| {
             ["update", "delete"].map(|verb| format!("DROP TRIGGER IF EXISTS audit_{table}_append_only_{verb};"))
         })
-        .chain(
-            ["audit_sequence_pkey_once", "audit_sequence_leaf_once"]
-                .map(|name| format!("DROP TRIGGER IF EXISTS {name};")),
-        )
+        .chain(["DROP TRIGGER IF EXISTS audit_sequence_once;".to_owned()])
         .collect();
     execute(&url, &format!("PRAGMA foreign_keys = OFF; {free} {sql}"));
 }

@@ -31,15 +31,16 @@ pub(super) type Answer = Result<Outcome, Error>;
 
 pub(super) struct Job {
     pub work: Work,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<(Answer, Vec<Ready>)>,
     /// The job's place in the queue, free when it is answered.
     _place: OwnedSemaphorePermit,
 }
 
 impl Job {
-    /// A caller that went away does not hear it.
+    /// A caller that went away does not hear it. What it wrote goes back to it: memory is cheapest to free where it was
+    /// taken, and it is the one writer's time that everybody waits for.
     pub fn answer(self, answer: Answer) {
-        let _ = self.reply.send(answer);
+        let _ = self.reply.send((answer, self.work.statements));
     }
 }
 
@@ -70,7 +71,7 @@ impl Queue {
             return Err(closed());
         }
         match tokio::time::timeout(super::ANSWER_TIMEOUT, answer).await {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok((answer, _written))) => answer,
             // The writer ended with the job in its hands.
             Ok(Err(_)) => Err(Error::Unconfirmed("the writer ended".into())),
             Err(_) => Err(Error::Unconfirmed("the writer does not answer".into())),

@@ -26,7 +26,7 @@ use crate::statements::Text;
 use crate::value::Value;
 
 use reader::Readers;
-use writer::{Message, Writer};
+use writer::Message;
 
 /// How long a statement waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,10 +47,10 @@ impl Sqlite {
         let opened = path.clone();
         let connection = blocking(move || file::open_writer(&opened)).await?;
         let (to_writer, messages) = mpsc::channel();
-        let writer = Writer::new(connection, &path);
+        let database = path.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || writer.run(&messages))
+            .spawn(move || writer::run(&connection, &database, &messages))
             .map_err(|error| Error::Unavailable(format!("cannot start the writer: {error}")))?;
         let jobs = to_writer.clone();
         let send = move |job| match jobs.send(Message::Change(job)) {
@@ -78,10 +78,10 @@ impl Sqlite {
     /// Runs on the writing connection, between two groups.
     async fn on_writer<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
+        run: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        let run = move |connection: &mut Connection| drop(reply.send(run(connection)));
+        let run = move |connection: &Connection| drop(reply.send(run(connection)));
         self.to_writer.send(Message::Run(Box::new(run))).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }

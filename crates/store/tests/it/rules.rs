@@ -418,3 +418,34 @@ async fn replacing_is_no_way_around_the_rules() {
     let sql = "SELECT digest FROM schema_versions WHERE tenant_id = $1 AND schema_text = 'forged'";
     assert!(product.store.query(&Scope::Tenant(product.tenant), sql, vec![]).await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_call_of_nothing_is_refused_alone_whatever_shares_its_commit() {
+    every_store(async |store| {
+        let product = Product::with(store, 12).await;
+        let call = || product.call(product.users[0], None, Status::Running);
+        let (good, better) = (call(), call());
+        let mut of_no_tool = call();
+        of_no_tool.tool = Id::new(&product.clock, &product.rng);
+        let mut of_no_run = call();
+        of_no_run.run = Some(Id::new(&product.clock, &product.rng));
+        let mut leaf = Change::new(TenantId::new(&product.clock, &product.rng));
+        leaf.leaf(Id::new(&product.clock, &product.rng), "{}".into(), product.clock.now());
+        let (kept, no_tool, no_run, no_tenant, kept_too) = tokio::join!(
+            product.add(&good),
+            product.add(&of_no_tool),
+            product.add(&of_no_run),
+            product.store.commit(leaf),
+            product.add(&better),
+        );
+        kept.unwrap();
+        kept_too.unwrap();
+        for refused in [no_tool, no_run, no_tenant] {
+            refused_by(refused, "foreign_key");
+        }
+        for (id, there) in [(good.id, true), (better.id, true), (of_no_tool.id, false), (of_no_run.id, false)] {
+            assert_eq!(product.store.call(product.tenant, id).await.unwrap().is_some(), there);
+        }
+    })
+    .await;
+}

@@ -78,8 +78,8 @@ impl<'a> FromSql<'a> for Column {
             Type::BYTEA => Value::Bytes(raw.to_vec()),
             Type::UUID => Value::Uuid(uuid::Uuid::from_slice(raw)?),
             // The first byte is a version.
-            Type::JSONB => Value::Text(std::str::from_utf8(raw.get(1..).unwrap_or_default())?.to_owned()),
-            _ if is_text(from) => Value::Text(std::str::from_utf8(raw)?.to_owned()),
+            Type::JSONB => std::str::from_utf8(raw.get(1..).unwrap_or_default())?.into(),
+            _ if is_text(from) => std::str::from_utf8(raw)?.into(),
             _ => return Err(format!("a column of type {from}: cast it to one that Toolgate reads").into()),
         }))
     }

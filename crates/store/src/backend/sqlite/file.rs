@@ -21,8 +21,10 @@ const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// A call's row is two or three kibibytes, so a page of four holds one and wastes the rest.
 const PAGE_BYTES: i64 = 8 * 1024;
 const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// Page cache per connection, in SQLite's negative kibibytes.
-const CACHE_KIB: i64 = -8 * 1024;
+/// Page cache of the connection that writes, in SQLite's negative kibibytes; and of each that reads, whose pages are void
+/// as soon as somebody writes.
+const WRITER_CACHE_KIB: i64 = -8 * 1024;
+const READER_CACHE_KIB: i64 = -1024;
 
 /// Several who open a new file at once: SQLite refuses all but one at this step, whatever the busy timeout is.
 fn turn_log_on(connection: &Connection) -> rusqlite::Result<String> {
@@ -77,15 +79,18 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
         remedy: "check the file and its folder".into(),
     })?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    let writes = flags.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
     let set = || {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         // A misspelt name in double quotes is an error, as in PostgreSQL, not a text.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        // A plan holds whatever is bound: without this a statement is prepared again when a bound number changes.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        connection.pragma_update(None, "cache_size", CACHE_KIB)
+        connection.pragma_update(None, "cache_size", if writes { WRITER_CACHE_KIB } else { READER_CACHE_KIB })
     };
     set().map_err(|error| explain(path, &connection, error))?;
     Ok(connection)

@@ -29,7 +29,7 @@ fn value(value: ValueRef<'_>) -> Value {
         ValueRef::Real(number) => Value::Real(number),
         // What is no text is not read as one: whoever wants that column is told, the other rows are read.
         ValueRef::Text(text) => {
-            String::from_utf8(text.to_vec()).map_or_else(|error| Value::Bytes(error.into_bytes()), Value::Text)
+            String::from_utf8(text.to_vec()).map_or_else(|error| Value::Bytes(error.into_bytes()), Value::from)
         }
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
     }
@@ -37,8 +37,19 @@ fn value(value: ValueRef<'_>) -> Value {
 
 /// Runs a statement: the rows it returns, and how many it changed.
 pub(super) fn run(connection: &Connection, sql: &str, parameters: &[Value]) -> Result<(u64, Vec<Row>), Error> {
+    let mut statement = connection.prepare_cached(sql).map_err(|error| errors::map(connection, error))?;
+    run_prepared(connection, &mut statement, sql, parameters)
+}
+
+/// The same with a statement that its owner keeps. What was bound stays bound until it is run again, so that SQLite
+/// writes the next values into the same memory.
+pub(super) fn run_prepared(
+    connection: &Connection,
+    statement: &mut Statement<'_>,
+    sql: &str,
+    parameters: &[Value],
+) -> Result<(u64, Vec<Row>), Error> {
     let mapped = |error| errors::map(connection, error);
-    let mut statement = connection.prepare_cached(sql).map_err(mapped)?;
     if statement.parameter_count() != parameters.len() {
         return Err(Error::Corrupt(format!("{} parameters for: {sql}", parameters.len())));
     }
@@ -49,7 +60,7 @@ pub(super) fn run(connection: &Connection, sql: &str, parameters: &[Value]) -> R
         let changed = statement.raw_execute().map_err(mapped)?;
         return Ok((u64::try_from(changed).unwrap_or(u64::MAX), Vec::new()));
     }
-    let rows = rows(connection, &mut statement)?;
+    let rows = rows(connection, statement)?;
     Ok((u64::try_from(rows.len()).unwrap_or(u64::MAX), rows))
 }
 

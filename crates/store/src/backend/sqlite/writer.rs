@@ -3,17 +3,21 @@
 //! Durability: a group in which any change asks for the disk is synced by its commit. Otherwise the log is synced within
 //! a second after; until then a change survives the process, not the machine.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Statement};
 
-use super::super::queue::{Answer, GROUP_CHANGES_MAX, Job};
+use super::super::queue::{Answer, GROUP_CHANGES_MAX, Job, Ready};
 use super::{errors, values};
 use crate::change::{Durability, Outcome};
 use crate::error::Error;
+use crate::row::Row;
+use crate::statements::Text;
 
 /// When the log is synced after a commit that did not: half of what is promised, the other half is for the sync itself.
 const SYNC_AFTER: Duration = Duration::from_millis(500);
@@ -24,6 +28,8 @@ const GATHER: Duration = Duration::from_micros(100);
 /// After a refused change, so many groups are written with a savepoint for each change. A savepoint copies every page
 /// that it touches, so as long as nothing is refused there is none.
 const CAREFUL_GROUPS: u32 = 16;
+/// Prepared statements kept; past it all are forgotten and prepared again as they come.
+const STATEMENTS_MAX: usize = 256;
 
 /// How a group is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +49,19 @@ enum Refused {
 
 pub(super) enum Message {
     Change(Job),
-    Run(Box<dyn FnOnce(&mut Connection) + Send>),
+    Run(Box<dyn FnOnce(&Connection) + Send>),
     Stop,
 }
 
-pub(super) struct Writer {
-    connection: Connection,
+/// Writes what comes until it is told to stop.
+pub(super) fn run(connection: &Connection, database: &Path, messages: &Receiver<Message>) {
+    Writer::new(connection, database).run(messages);
+}
+
+struct Writer<'c> {
+    connection: &'c Connection,
+    /// By where their texts lie, which they keep there.
+    statements: HashMap<usize, (Arc<Text>, Statement<'c>)>,
     log: PathBuf,
     /// How the connection commits now.
     synced: Durability,
@@ -61,12 +74,13 @@ pub(super) struct Writer {
     careful: u32,
 }
 
-impl Writer {
-    pub fn new(connection: Connection, database: &Path) -> Self {
+impl<'c> Writer<'c> {
+    fn new(connection: &'c Connection, database: &Path) -> Self {
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
         Self {
             connection,
+            statements: HashMap::new(),
             log: PathBuf::from(log),
             synced: Durability::Process,
             unsynced_since: None,
@@ -76,7 +90,7 @@ impl Writer {
         }
     }
 
-    pub fn run(mut self, messages: &Receiver<Message>) {
+    fn run(mut self, messages: &Receiver<Message>) {
         let mut stopping = false;
         while !stopping {
             let mut group = Vec::new();
@@ -106,7 +120,7 @@ impl Writer {
             }
             if let Some(run) = run {
                 self.commit_as(Durability::Disk);
-                run(&mut self.connection);
+                run(self.connection);
             }
             if self.unsynced_since.is_some_and(|since| since.elapsed() >= SYNC_AFTER) {
                 self.sync();
@@ -209,7 +223,7 @@ impl Writer {
     }
 
     /// One change, undone alone if it fails.
-    fn change(&self, job: &Job) -> Result<Answer, Error> {
+    fn change(&mut self, job: &Job) -> Result<Answer, Error> {
         self.execute("SAVEPOINT one_change")?;
         match self.statements(job) {
             Ok(outcome) => {
@@ -229,10 +243,11 @@ impl Writer {
         }
     }
 
-    fn statements(&self, job: &Job) -> Result<Outcome, Error> {
-        let mut outcome = Outcome::default();
+    fn statements(&mut self, job: &Job) -> Result<Outcome, Error> {
+        let count = job.work.statements.len();
+        let mut outcome = Outcome { changed: Vec::with_capacity(count), returned: Vec::with_capacity(count) };
         for ready in &job.work.statements {
-            let (changed, returned) = values::run(&self.connection, &ready.text.sqlite, &ready.parameters)?;
+            let (changed, returned) = self.statement(ready)?;
             if let Some(unmet) = ready.expect.unmet(changed) {
                 return Err(unmet);
             }
@@ -242,9 +257,26 @@ impl Writer {
         Ok(outcome)
     }
 
+    /// Found by where its text lies: to hash a long text twice, as a cache by texts does, costs as much as a small insert.
+    fn statement(&mut self, Ready { text, parameters, .. }: &Ready) -> Result<(u64, Vec<Row>), Error> {
+        let place = Arc::as_ptr(text).addr();
+        if !self.statements.contains_key(&place) {
+            if self.statements.len() >= STATEMENTS_MAX {
+                self.statements.clear();
+            }
+            let prepared =
+                self.connection.prepare(&text.sqlite).map_err(|error| errors::map(self.connection, error))?;
+            self.statements.insert(place, (Arc::clone(text), prepared));
+        }
+        let Some((text, statement)) = self.statements.get_mut(&place) else {
+            return Err(Error::Corrupt(format!("a statement was not prepared: {}", text.sqlite)));
+        };
+        values::run_prepared(self.connection, statement, &text.sqlite, parameters)
+    }
+
     fn execute(&self, sql: &str) -> Result<(), Error> {
         let run = || self.connection.prepare_cached(sql)?.raw_execute();
-        run().map(drop).map_err(|error| errors::map(&self.connection, error))
+        run().map(drop).map_err(|error| errors::map(self.connection, error))
     }
 
     fn roll_back(&self) {
@@ -330,8 +362,8 @@ mod tests {
         let path = folder.path().join("a.db");
         let connection = super::super::file::open_writer(&path).unwrap();
         connection.execute_batch("CREATE TABLE t (tenant_id BLOB)").unwrap();
-        let mut writer = Writer::new(connection, &path);
-        let synchronous = |writer: &Writer| {
+        let mut writer = Writer::new(&connection, &path);
+        let synchronous = |writer: &Writer<'_>| {
             writer.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)).unwrap()
         };
         for (group, full, unsynced) in [
