@@ -6,11 +6,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::{FORWARDED, HOST};
-use axum::middleware::Next;
-use axum::response::Response;
 use ipnet::IpNet;
 
 use crate::app::App;
@@ -142,14 +140,13 @@ pub fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 /// Notes on each request where it comes from.
-pub async fn note_client(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub fn note_client(app: &App, request: &mut Request) {
     if let Some(Peer(peer)) = request.extensions().get::<Peer>().copied() {
         let https = app.config.has_tls();
         let (client, reached) = app.config.proxies().client(peer.ip(), https, request.headers());
         request.extensions_mut().insert(client);
         request.extensions_mut().insert(reached);
     }
-    next.run(request).await
 }
 
 /// The origin that a browser on our own page sends, where no `public_url` says it.

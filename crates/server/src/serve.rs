@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::deliver::Courier;
 use crate::listen::{self, Limits};
 use crate::problem::Problem;
-use crate::proxies::{self, ReachedBy};
+use crate::proxies::ReachedBy;
 use crate::tls::{self, Tls};
 use crate::{LocalCaller, bypass, pages, telemetry};
 
@@ -222,11 +222,11 @@ pub fn outer(app: &App) -> Router {
         let name = header::HeaderName::from_static(bypass::WARNING_HEADER);
         SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(bypass::WARNING))
     });
-    pages::secured(router)
-        .layer(tower::util::option_layer(warning))
+    let router = pages::secured(router);
+    let router = if let Some(warning) = warning { router.layer(warning) } else { router };
+    router
         .layer(middleware::from_fn_with_state(app.clone(), known_host))
         .layer(middleware::from_fn_with_state(app.clone(), telemetry::observe))
-        .layer(middleware::from_fn_with_state(app.clone(), proxies::note_client))
 }
 
 /// Answers only to its own names, so that a page elsewhere cannot reach it by rebinding one.
@@ -254,11 +254,11 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
 
 fn is_known(app: &App, host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']').to_lowercase();
-    let public = app.config.get("public_url").split_once("://").map_or("", |(_, host)| without_port(host));
-    let listening = app.listening.get().map(|address| address.ip().to_string());
+    let public = || app.config.get("public_url").split_once("://").map_or("", |(_, host)| without_port(host));
+    let listening = || app.listening.get().map(|address| address.ip().to_string());
     matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1")
-        || Some(&host) == listening.as_ref()
-        || (!public.is_empty() && host == public)
+        || (!public().is_empty() && host == public())
+        || Some(&host) == listening().as_ref()
         || app.config.allowed_hosts().contains(&host)
 }
 

@@ -16,7 +16,7 @@ use tracing::{Instrument as _, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::app::App;
-use crate::proxies::ClientAddress;
+use crate::proxies::{self, ClientAddress};
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -122,6 +122,7 @@ pub struct RequestId(pub String);
 /// Stands outermost: what it notes holds for refusals as well.
 pub async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
+    proxies::note_client(&app, &mut request);
     let id = request_id(request.headers(), &app.rng);
     let method = method_name(request.method());
     let matched = request.extensions().get::<MatchedPath>().cloned();
