@@ -18,7 +18,7 @@ use std::ptr;
 /// streams; this is only there until it executes.
 const STATUS_FD: RawFd = 6;
 /// Where descriptors are parked before they get their number.
-const PARKED_FD: c_int = 200;
+const PARKED_FD: c_int = 16;
 
 /// Something of the machine that is seen inside, under the same path.
 #[derive(Debug)]

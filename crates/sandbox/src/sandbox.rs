@@ -3,8 +3,9 @@
 //! Nothing is started before it is needed. Invariant: between `process`, then `wasm`, and a refusal there is nothing.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 use crate::error::SandboxError;
 use crate::probe::{self, Offer};
@@ -17,6 +18,9 @@ use crate::spawner::Spawner;
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
 pub const INPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// How long a refusal stands before the machine is asked again: it may have been short of something.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
 /// Clones share everything. When the last is dropped, all that runs in it is killed.
 #[derive(Clone)]
 pub struct Sandbox {
@@ -25,23 +29,33 @@ pub struct Sandbox {
 
 struct Inner {
     process: ProcessTier,
-    offers: OnceCell<Vec<Offer>>,
+    offers: Mutex<Option<Asked>>,
+}
+
+struct Asked {
+    at: Instant,
+    offers: Arc<[Offer]>,
 }
 
 impl Sandbox {
     pub fn new(spawner: Spawner, settings: Settings) -> Self {
-        Self { inner: Arc::new(Inner { process: ProcessTier::new(spawner, settings), offers: OnceCell::new() }) }
+        Self { inner: Arc::new(Inner { process: ProcessTier::new(spawner, settings), offers: Mutex::new(None) }) }
     }
 
-    /// What each tier has proved on this machine. The first to ask waits for the proof.
-    pub async fn offers(&self) -> &[Offer] {
-        self.inner
-            .offers
-            .get_or_init(async || {
-                let process = probe::process(&self.inner.process).await;
-                vec![process, Offer::absent(Tier::Wasm), Offer::absent(Tier::Gvisor), Offer::absent(Tier::Vm)]
-            })
-            .await
+    /// What each tier has proved on this machine. The first to ask waits for the proof; a tier that was refused is asked
+    /// again after a while, one that was not is trusted from then on.
+    pub async fn offers(&self) -> Arc<[Offer]> {
+        let mut asked = self.inner.offers.lock().await;
+        if let Some(Asked { at, offers }) = asked.as_ref()
+            && (offers.iter().any(Offer::is_open) || at.elapsed() < ASK_AGAIN_AFTER)
+        {
+            return Arc::clone(offers);
+        }
+        let process = probe::process(&self.inner.process).await;
+        let others = [Tier::Wasm, Tier::Gvisor, Tier::Vm].map(Offer::absent);
+        let offers: Arc<[Offer]> = [process].into_iter().chain(others).collect();
+        *asked = Some(Asked { at: Instant::now(), offers: Arc::clone(&offers) });
+        offers
     }
 
     /// Runs code in the weakest tier that is enough. Dropping the future kills what runs.

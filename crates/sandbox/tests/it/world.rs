@@ -21,7 +21,8 @@ pub async fn sandbox_with(settings: Settings) -> Option<Sandbox> {
         return None;
     }
     let sandbox = Sandbox::new(Spawner::new().unwrap(), settings);
-    let offer = &sandbox.offers().await[0];
+    let offers = sandbox.offers().await;
+    let offer = &offers[0];
     assert!(offer.is_open(), "{offer}\n{offer:#?}");
     Some(sandbox)
 }
