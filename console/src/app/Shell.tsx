@@ -18,6 +18,7 @@ import { Button as AriaButton } from 'react-aria-components'
 import { follow, useConnection } from '../api/live'
 import { isElsewhere } from '../api/page'
 import { queries } from '../api/queries'
+import { Gate } from '../pages/sign-in/Gate'
 import { to } from '../paths'
 import { Button } from '../ui/Button'
 import { Body } from '../ui/Page'
@@ -81,15 +82,14 @@ export function Shell() {
 // What this page shows and would send is of another tenant or another person than who is signed in now.
 function Elsewhere({ me }: { me: Me }) {
   return (
-    <Body narrow>
-      <h1>You went on in another tab</h1>
+    <Gate title="You went on in another tab">
       <p role="status">
         There you are signed in as {me.name} in {me.tenant}. This page was opened before that and does nothing more.
       </p>
       <Button kind="primary" onPress={() => window.location.reload()}>
         Reload
       </Button>
-    </Body>
+    </Gate>
   )
 }
 

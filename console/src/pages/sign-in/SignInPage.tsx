@@ -83,7 +83,7 @@ function AskFirst({ link, isSpending, onSignIn }: { link: Link; isSpending: bool
   return (
     <Gate title={`Sign in as ${link.name}?`}>
       <p>
-        This link signs this browser in once, in {link.tenant.name}. It ends <Time at={link.expires_at} />.
+        This link ends <Time at={link.expires_at} />, and signs this browser in once, in {link.tenant.name}.
       </p>
       {now && (
         <p role="status" className={css.present}>

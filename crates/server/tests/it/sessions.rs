@@ -10,6 +10,8 @@ use tower::ServiceExt as _;
 use crate::sign_in::cookie;
 use crate::world::{Answer, As, World, answer, every_world};
 
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 const GOOD: &str = "a lamp in the hall";
 const OTHER: &str = "a chair by the door";
 
@@ -114,7 +116,7 @@ async fn only_what_somebody_does_keeps_a_session_from_idling_out() {
         };
         let by_itself = [(BACKGROUND_HEADER, "1")];
         #[rustfmt::skip]
-        let cases: [(&str, &str, &[(&str, &str)], bool); 5] = [
+        let cases: [(&str, &str, Headers<'_>, bool); 5] = [
             ("GET", "/api/v1/me", &[], true),
             ("GET", "/api/v1/me", &by_itself, false),
             ("GET", "/api/v1/session", &by_itself, false),
