@@ -6,7 +6,8 @@ export const to = {
   tool: (name: string) => ({ to: '/tools/$name', params: { name } }) as const,
   approvals: () => ({ to: '/approvals' }) as const,
   approval: (id: string) => ({ to: '/approvals/$id', params: { id } }) as const,
-  calls: (search: { tool?: string; agent?: string; status?: string; since?: string } = {}) => ({ to: '/calls', search }) as const,
+  calls: (search: { tool?: string; agent?: string; status?: string; since?: string } = {}) =>
+    ({ to: '/calls', search }) as const,
   call: (id: string) => ({ to: '/calls/$id', params: { id } }) as const,
   runs: () => ({ to: '/runs' }) as const,
   run: (id: string) => ({ to: '/runs/$id', params: { id } }) as const,

@@ -21,7 +21,7 @@ impl<T: Send + Sync + 'static> Compiled<T> {
             return Ok(known);
         }
         let made = Arc::new(read()?);
-        self.0.insert(tool.behaviour_digest.clone(), Arc::clone(&made));
+        self.0.insert(tool.behaviour_digest, Arc::clone(&made));
         Ok(made)
     }
 }

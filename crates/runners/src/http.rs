@@ -40,14 +40,12 @@ impl Requests {
         let way = self.outside.way_of(call).map_err(|fault| unavailable(&fault))?;
         let request = declared.request(call, permit.secrets())?;
         let trip = Trip { outside: &self.outside, call, way: &way };
-        match &declared.pages {
-            Some(pages) => pages::all(&trip, &declared, pages, request).await,
-            None => {
-                let effect = request.effect;
-                let answer = answer::read(trip.send(request).await?, effect).await?;
-                answer::outcome(&declared, call, answer).await
-            }
+        if let Some(pages) = &declared.pages {
+            return pages::all(&trip, &declared, pages, request).await;
         }
+        let effect = request.effect;
+        let answer = answer::read(trip.send(request).await?, effect).await?;
+        answer::outcome(&declared, call, answer).await
     }
 }
 

@@ -3,7 +3,9 @@
 //! INVARIANT: the token is kept as a hash, and is good once.
 
 use serde::{Deserialize, Serialize};
-use toolgate_contracts::{Digest, Fault, FaultKind, InvitationId, Permissions, Role, Slug, TenantId, Timestamp};
+use toolgate_contracts::{
+    Digest, Fault, FaultKind, InvitationId, Permissions, Principal, Role, Slug, TenantId, Timestamp,
+};
 use utoipa::ToSchema;
 
 use crate::change::{Change, Expect};
@@ -47,8 +49,16 @@ pub struct Invitation {
     pub state: InvitationState,
 }
 
+/// What is behind a link: the invitation, its tenant, and who vouches for it. Who that is is told to nobody.
+#[derive(Clone, Debug)]
+pub struct Linked {
+    pub tenant: TenantId,
+    pub inviter: Principal,
+    pub invitation: Invitation,
+}
+
 impl Change {
-    pub fn insert_invitation(&mut self, invitation: &Invitation, token_hash: Digest) -> &mut Self {
+    pub fn insert_invitation(&mut self, invitation: &Invitation, inviter: Principal, token_hash: Digest) -> &mut Self {
         let Invitation {
             id,
             name,
@@ -65,8 +75,8 @@ impl Change {
         let rights =
             InvitedRights { roles: roles.clone(), permissions: permissions.clone(), workspaces: workspaces.clone() };
         self.then(
-            "INSERT INTO invitations (tenant_id, id, token_hash, name, email, rights, invited_by, mailed, created_at, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "INSERT INTO invitations (tenant_id, id, token_hash, name, email, rights, invited_by, inviter, mailed, created_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             [
                 (*id).into(),
                 token_hash.into(),
@@ -74,6 +84,7 @@ impl Change {
                 email.clone().into(),
                 json_text(&rights),
                 invited_by.into(),
+                inviter.to_string().into(),
                 (*mailed).into(),
                 (*created_at).into(),
                 (*expires_at).into(),
@@ -81,19 +92,21 @@ impl Change {
         )
     }
 
-    /// A new link for an invitation that is still open or ran out; the one before stops.
-    pub fn renew_invitation(
-        &mut self,
-        invitation: InvitationId,
-        token_hash: Digest,
-        mailed: bool,
-        expires_at: Timestamp,
-    ) -> &mut Self {
+    /// A new link for an invitation that is still open or ran out; the one before stops. Whoever sends it vouches for it.
+    pub fn renew_invitation(&mut self, invitation: &Invitation, inviter: Principal, token_hash: Digest) -> &mut Self {
+        let Invitation { id, invited_by, mailed, expires_at, .. } = invitation;
         self.expecting(
             Expect::Rows(1, closed()),
-            "UPDATE invitations SET token_hash = $3, mailed = $4, expires_at = $5
+            "UPDATE invitations SET token_hash = $3, invited_by = $4, inviter = $5, mailed = $6, expires_at = $7
              WHERE tenant_id = $1 AND id = $2 AND accepted_at IS NULL AND revoked_at IS NULL",
-            [invitation.into(), token_hash.into(), mailed.into(), expires_at.into()],
+            [
+                (*id).into(),
+                token_hash.into(),
+                invited_by.into(),
+                inviter.to_string().into(),
+                (*mailed).into(),
+                (*expires_at).into(),
+            ],
         )
     }
 
@@ -131,12 +144,12 @@ fn closed() -> Fault {
     )
 }
 
-/// What whoever shows a link is told that is not, or no longer, one.
+/// What whoever shows a link is told that is not good, whatever the reason.
 pub fn no_invitation() -> Fault {
     Fault::new(
         FaultKind::Unauthenticated,
-        "this invitation was used already, was revoked or is too old",
-        "ask whoever invited you to send a new one",
+        "this invitation is not, or no longer, valid",
+        "ask an administrator of the tenant for a new invitation; one works once, within seven days",
     )
 }
 
@@ -193,18 +206,15 @@ impl Store {
         rows.first().map(|row| invitation(row, now)).transpose()
     }
 
-    /// The invitation behind a link, and whose it is.
-    pub async fn invitation_by_token(
-        &self,
-        token_hash: Digest,
-        now: Timestamp,
-    ) -> Result<Option<(TenantId, Invitation)>, Error> {
-        let sql = "SELECT tenant_id, id FROM invitations WHERE token_hash = $1";
+    /// The invitation behind a link.
+    pub async fn invitation_by_token(&self, token_hash: Digest, now: Timestamp) -> Result<Option<Linked>, Error> {
+        let sql = "SELECT tenant_id, id, inviter FROM invitations WHERE token_hash = $1";
         let rows = self
             .query(&Scope::Everyone("a link is looked up before its tenant is known"), sql, vec![token_hash.into()])
             .await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let tenant: TenantId = row.get(0)?;
-        Ok(self.invitation(tenant, row.get(1)?, now).await?.map(|invitation| (tenant, invitation)))
+        let (tenant, inviter): (TenantId, Principal) = (row.get(0)?, row.parse(2)?);
+        let invitation = self.invitation(tenant, row.get(1)?, now).await?;
+        Ok(invitation.map(|invitation| Linked { tenant, inviter, invitation }))
     }
 }

@@ -350,11 +350,11 @@ impl Store {
         workspace: Option<WorkspaceId>,
     ) -> Result<Vec<String>, Error> {
         let [one, other] = roles;
-        let sql = "SELECT DISTINCT a.email FROM users u JOIN accounts a ON a.id = u.account_id
+        let sql = "SELECT DISTINCT u.email FROM users u
              JOIN user_roles r ON r.tenant_id = u.tenant_id AND r.user_id = u.id
              LEFT JOIN workspace_members m ON m.tenant_id = u.tenant_id AND m.user_id = u.id AND m.workspace_id = $4
-             WHERE u.tenant_id = $1 AND u.disabled_at IS NULL AND a.email IS NOT NULL AND r.role IN ($2, $3)
-               AND ($5 OR m.user_id IS NOT NULL) ORDER BY a.email LIMIT 200";
+             WHERE u.tenant_id = $1 AND u.disabled_at IS NULL AND u.email IS NOT NULL AND r.role IN ($2, $3)
+               AND ($5 OR m.user_id IS NOT NULL) ORDER BY u.email LIMIT 200";
         let values = vec![one.into(), other.into(), workspace.into(), workspace.is_none().into()];
         let rows = self.query(&Scope::Tenant(tenant), sql, values).await?;
         rows.iter().map(|row| row.get(0)).collect()

@@ -164,7 +164,7 @@ impl World {
         let permissions = Permissions::of(roles.iter().copied());
         let account = Id::new(&self.clock, &self.rng);
         let mut change = Change::new(self.tenant);
-        change.insert_account(account, None, name, self.clock.now());
+        change.insert_account(account, name, self.clock.now());
         change.insert_user(
             &User {
                 id: user,

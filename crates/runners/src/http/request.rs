@@ -124,25 +124,9 @@ impl Declared {
         }
         if let Some(body) = &self.body {
             let body = body.filled(input).map_err(|error| filled("body", "", &error))?.unwrap_or(Value::Null);
-            request.body = self.encoded(&mut request, &body)?;
+            request.body = encoded(&mut request, &body)?;
         }
         Ok(request)
-    }
-
-    /// JSON, unless the definition says by its own `Content-Type` that it is a form or text.
-    fn encoded(&self, request: &mut Request, body: &Value) -> Result<Bytes, ToolError> {
-        let content_type = HeaderName::from_static("content-type");
-        let declared = request.headers.get(&content_type).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        match body {
-            Value::Object(members) if declared.starts_with(FORM) => Ok(form(members).into()),
-            Value::String(text) if !declared.is_empty() && !declared.contains("json") => Ok(text.clone().into()),
-            _ => {
-                if declared.is_empty() {
-                    request.headers.insert(content_type, HeaderValue::from_static("application/json"));
-                }
-                serde_json::to_vec(body).map(Bytes::from).map_err(|error| wrong(&error.to_string()))
-            }
-        }
     }
 
     /// Headers for a dry run, the secret by its name.
@@ -206,6 +190,22 @@ fn auth_header(auth: &HttpAuth) -> Result<HeaderName, ToolError> {
         // The one header that only a secret may set.
         Err(_) if name.eq_ignore_ascii_case("cookie") => Ok(HeaderName::from_static("cookie")),
         Err(error) => Err(wrong(&format!("`auth`: {error}"))),
+    }
+}
+
+/// JSON, unless the definition says by its own `Content-Type` that it is a form or text.
+fn encoded(request: &mut Request, body: &Value) -> Result<Bytes, ToolError> {
+    let content_type = HeaderName::from_static("content-type");
+    let declared = request.headers.get(&content_type).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match body {
+        Value::Object(members) if declared.starts_with(FORM) => Ok(form(members).into()),
+        Value::String(text) if !declared.is_empty() && !declared.contains("json") => Ok(text.clone().into()),
+        _ => {
+            if declared.is_empty() {
+                request.headers.insert(content_type, HeaderValue::from_static("application/json"));
+            }
+            serde_json::to_vec(body).map(Bytes::from).map_err(|error| wrong(&error.to_string()))
+        }
     }
 }
 

@@ -180,7 +180,10 @@ fn is_whole(request: &str) -> bool {
 pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        head += name;
+        head += ": ";
+        head += value;
+        head += "\r\n";
     }
     [head.as_bytes(), b"\r\n", body].concat()
 }

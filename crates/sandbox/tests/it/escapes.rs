@@ -156,7 +156,7 @@ const TRICKS: &[(&str, &str, &str)] = &[
     // Files.
     (
         "read the machine",
-        "result = [attempt(open, path) for path in ('/etc/passwd', '/etc/shadow', '/home/user/.ssh/id_rsa', '/proc/self/environ', \
+        "result = [attempt(open, path) for path in ('/etc/passwd', '/etc/shadow', '/root/.ssh/id_rsa', '/proc/self/environ', \
          '/proc/1/root/etc/passwd', '/proc/self/mem', '/sys/kernel/notes', '/old/etc/passwd', '/dev/mem', '/dev/kmsg', \
          '/dev/vda', '/var/run/docker.sock', input['secret'], '/box/scratch/../../..' + input['secret'])]",
         r#"["ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT"]"#,

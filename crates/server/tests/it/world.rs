@@ -21,7 +21,7 @@ fn printed_by(_: Vec<String>) -> Printed {
 }
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
-    let Wiring { store, clock, rng, data } = *wiring;
+    let Wiring { store, clock, rng, data, outside: _ } = *wiring;
     let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: data.join("files") };
     Runners::default().with("builtin", std::sync::Arc::new(Builtin::new(tools)))
 }

@@ -155,7 +155,7 @@ async fn mail_is_for_people_in_force_with_a_role_and_in_the_workspace() {
                 id: Id::new(&product.clock, &product.rng),
                 kind: UserKind::Person,
                 name: name.into(),
-                email: None,
+                email: Some(format!("{name}@example.com")),
                 roles: vec![role],
                 permissions: toolgate_contracts::Permissions::default(),
                 workspaces,
@@ -164,7 +164,7 @@ async fn mail_is_for_people_in_force_with_a_role_and_in_the_workspace() {
             };
             product
                 .change(|change| {
-                    change.insert_account(account, Some(&format!("{name}@example.com")), name, now);
+                    change.insert_account(account, name, now);
                     change.insert_user(&user, Some(account));
                     change.set_disabled(user.id, disabled.then_some(now))
                 })
