@@ -121,7 +121,7 @@ async fn calls(
                 tokio::time::sleep(pause).await;
             }
         }
-        Ok::<_, SandboxError>(of(walls, cpu_time() - cpu))
+        Ok::<_, SandboxError>(of(walls, cpu_time().saturating_sub(cpu)))
     });
     Ok(measured.await??)
 }

@@ -156,8 +156,8 @@ const TRICKS: &[(&str, &str, &str)] = &[
     // Files.
     (
         "read the machine",
-        "result = [attempt(open, path) for path in ('/etc/passwd', '/etc/shadow', '/root/.ssh/id_rsa', '/proc/self/environ', \
-         '/proc/1/root/etc/passwd', '/proc/self/mem', '/sys/kernel/notes', '/old/etc/passwd', '/dev/mem', '/dev/kmsg', \
+        "result = [attempt(open, path) for path in ('/etc/passwd', '/etc/shadow', '/var/lib/dpkg/status', '/proc/self/environ', \
+         '/proc/1/' 'root/etc/passwd', '/proc/self/mem', '/sys/kernel/notes', '/old/etc/passwd', '/dev/mem', '/dev/kmsg', \
          '/dev/vda', '/var/run/docker.sock', input['secret'], '/box/scratch/../../..' + input['secret'])]",
         r#"["ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT","ENOENT"]"#,
     ),
