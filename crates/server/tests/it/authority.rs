@@ -67,6 +67,10 @@ fn ends_session(route: &Route) -> bool {
             | "DELETE /api/v1/sessions"
             | "PUT /api/v1/me/password"
             | "POST /api/v1/session/step-up"
+            // A new session takes the place of the one that asked for it.
+            | "POST /api/v1/session/password"
+            | "POST /api/v1/session/invitation/accept"
+            | "POST /api/v1/sign-in"
             | "POST /api/v1/session/tenant"
     )
 }
@@ -218,7 +222,7 @@ async fn the_golden_file_says_who_may_do_what() {
 }
 
 /// What clients and proxies write into requests, of which nothing makes a caller.
-const FORGED: [(&str, &str); 36] = [
+const FORGED: [(&str, &str); 37] = [
     ("x-api-key", "KEY"),
     ("x-auth-token", "KEY"),
     ("x-access-token", "KEY"),
@@ -231,6 +235,7 @@ const FORGED: [(&str, &str); 36] = [
     ("toolgate-tenant", "default"),
     ("toolgate-client", "cli"),
     ("toolgate-revision", "1"),
+    ("toolgate-background", "1"),
     ("toolgate-caller", "local:0"),
     ("toolgate-agent", "keyed"),
     ("toolgate-principal", "local:0"),
@@ -267,8 +272,9 @@ async fn no_header_but_authorization_and_no_parameter_makes_a_caller() {
     for route in routes() {
         let objects = scene.named_alike(&route);
         let plain = scene.ask(&As::Nobody, &route, &objects).await;
-        // Who guesses passwords is told to wait, whatever headers come along.
-        if plain.status != 401 || route.path == "/api/v1/session/password" {
+        // Who guesses passwords or invitations is told to wait, whatever headers come along.
+        let guesses = route.path == "/api/v1/session/password" || route.path.starts_with("/api/v1/session/invitation");
+        if plain.status != 401 || guesses {
             continue;
         }
         let alone = forged.iter().map(std::slice::from_ref);
