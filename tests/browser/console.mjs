@@ -20,16 +20,20 @@ export async function signedInAs(browser, server, user, viewport, options) {
 
 // `await api('POST', '/api/v1/calls', {…})` with the key that the server wrote when it first started.
 export function asOwner(server) {
-  return async (method, path, body) => {
+  return async (method, path, body, tenant) => {
     const key = (await readFile(server.key_file, 'utf8')).trim()
-    return call(server, key, method, path, body)
+    return call(server, key, method, path, body, tenant)
   }
 }
 
-export async function call(server, key, method, path, body) {
+export async function call(server, key, method, path, body, tenant) {
   const response = await fetch(`${server.url}${path}`, {
     method,
-    headers: { authorization: `Bearer ${key}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(tenant === undefined ? {} : { 'toolgate-tenant': tenant }),
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   const text = await response.text()

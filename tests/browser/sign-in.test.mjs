@@ -102,6 +102,40 @@ productTest('who is not signed in is brought back to where they wanted to go', a
   assert.deepEqual(ours(complaints), [])
 })
 
+productTest('who is in several tenants says where to go', async ({ server, browser }) => {
+  const api = asOwner(server)
+  await api('POST', '/api/v1/tenants', { slug: 'west', name: 'West' })
+  const both = { name: 'cleo', email: 'cleo@example.com', roles: ['member'], show: true }
+  for (const tenant of [undefined, 'west']) {
+    const { url } = await api('POST', '/api/v1/invitations', both, tenant)
+    const { page } = await openPage(browser)
+    await page.goto(url)
+    await page.getByLabel('New password').fill(PASSWORD)
+    await page.getByRole('button', { name: 'Join' }).click()
+    await page.getByTestId('who').waitFor()
+  }
+  const { page, complaints } = await openPage(browser)
+  await page.goto(`${server.url}/sign-in`)
+  await page.getByLabel('Name or e-mail').fill('cleo@example.com')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText('This opens several tenants.').waitFor()
+  await looksRight(page, 'sign-in-tenants')
+  await page.getByRole('button', { name: 'west' }).click()
+  await page.getByTestId('who').filter({ hasText: 'west' }).waitFor()
+
+  // By name, the tenant is given beforehand.
+  await page.goto(`${server.url}/account`)
+  await page.getByRole('button', { name: 'Sign out', exact: true }).click()
+  await page.getByLabel('Name or e-mail').fill('cleo')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'In another tenant?' }).click()
+  await page.getByLabel('Tenant').fill('west')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByTestId('who').filter({ hasText: 'west' }).waitFor()
+  assert.deepEqual(ours(complaints), [])
+})
+
 productTest('a new password ends the sessions before it', async ({ server, browser }) => {
   const api = asOwner(server)
   const { url } = await api('POST', '/api/v1/invitations', { name: 'bob', roles: ['member'], show: true })

@@ -16,6 +16,7 @@ import {
   linkQuery,
   signInByPassword,
   spendLink,
+  tenantsOf,
   useSessionChange,
   waysQuery,
 } from './api'
@@ -146,13 +147,28 @@ function PasswordForm({
   const signIn = useSessionChange(signInByPassword, after)
   const reset = useMutation({ mutationFn: askForReset })
   const [isForgotten, setForgotten] = useState(false)
+  // Absent: an address is enough for most, and a name is of the first tenant.
+  const [tenant, setTenant] = useState<string>()
+  const choices = tenantsOf(signIn.error)
+  const send = (chosen = tenant?.trim()) =>
+    signIn.mutate({ user: user.trim(), password, ...(chosen ? { tenant: chosen } : {}) })
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    signIn.mutate({ user: user.trim(), password })
+    send()
   }
   return (
     <form className={css.form} onSubmit={submit}>
-      {signIn.isError && <Problem error={signIn.error} />}
+      {signIn.isError && choices.length === 0 && <Problem error={signIn.error} />}
+      {choices.length > 0 && (
+        <div role="status" className={css.form}>
+          This opens several tenants. Where do you want to go?
+          {choices.map((slug) => (
+            <Button key={slug} isDisabled={signIn.isPending} onPress={() => send(slug)}>
+              {slug}
+            </Button>
+          ))}
+        </div>
+      )}
       {reset.isError && <Problem error={reset.error} />}
       {reset.isSuccess && (
         <p role="status">If that account has an e-mail address, a link to set a new password is on its way.</p>
@@ -165,6 +181,9 @@ function PasswordForm({
         onChange={setPassword}
         autoComplete="current-password"
       />
+      {tenant !== undefined && (
+        <TextField label="Tenant" value={tenant} onChange={setTenant} autoComplete="organization" autoFocus />
+      )}
       <Button
         type="submit"
         kind={primary ? 'primary' : 'plain'}
@@ -173,6 +192,11 @@ function PasswordForm({
       >
         Sign in
       </Button>
+      {tenant === undefined && (
+        <Button kind="quiet" size="small" onPress={() => setTenant('')}>
+          In another tenant?
+        </Button>
+      )}
       {mail ? (
         <Button
           kind="quiet"

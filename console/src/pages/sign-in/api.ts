@@ -1,6 +1,7 @@
 // Signing in, as the server offers it. After each of these the session is another one, so all that was read is dropped.
 import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, taken } from '../../api/client'
+import { ApiError } from '../../api/errors'
 import { opensAnew } from '../../api/page'
 
 export const waysQuery = () =>
@@ -33,8 +34,15 @@ export const linkQuery = (token: string) =>
 
 export const spendLink = (token: string) => taken(api.POST('/api/v1/sign-in', { body: { token } }))
 
-export const signInByPassword = (body: { user: string; password: string }) =>
+export const signInByPassword = (body: { user: string; password: string; tenant?: string }) =>
   taken(api.POST('/api/v1/session/password', { body }))
+
+/** The tenants that an address and its password open, where the server asks which one is meant. */
+export function tenantsOf(error: unknown): string[] {
+  if (!(error instanceof ApiError) || error.status !== 409) return []
+  const details = error.problem?.details as { tenants?: unknown } | null | undefined
+  return Array.isArray(details?.tenants) ? details.tenants.filter((slug) => typeof slug === 'string') : []
+}
 
 /** Leaves for the provider of identities, which comes back to `return_to`. */
 export async function leaveForProvider(return_to: string): Promise<void> {
