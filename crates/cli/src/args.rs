@@ -112,7 +112,8 @@ pub struct Paging {
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
     /// Go on where an earlier list ended
-    #[arg(long)]
+    // A cursor is the server's text and may begin with a dash.
+    #[arg(long, allow_hyphen_values = true)]
     pub cursor: Option<String>,
 }
 

@@ -146,6 +146,9 @@ fn a_list_goes_on_where_it_ended_also_behind_a_time_that_moves() {
         let told = ran.stderr.split_once("go on with ").expect(&ran.stderr).1;
         let rest: Vec<&str> = ["calls", "list"].into_iter().chain(told.split_whitespace()).collect();
         assert_eq!(home.json(&rest)["items"].as_array().unwrap().len(), 1, "{rest:?}");
+        // One of sixty-four begins with a dash.
+        let dashed = home.run(&["calls", "list", "--cursor", "-x"]).stderr;
+        assert!(!dashed.contains("unexpected argument"), "{dashed}");
     });
 }
 

@@ -232,11 +232,11 @@ fn a_change_is_shown_before_it_is_made() {
 #[test]
 fn what_others_wrote_cannot_steer_the_terminal() {
     both(|home| {
-        home.ok(&["user", "create", "Eve\u{202e}\u{200b}"]);
-        let text = home.ok(&["user", "list"]);
-        assert!(text.contains("Eve\\u{202e}\\u{200b}"), "{text}");
-        let json = home.ok(&["user", "list", "--json"]);
+        let json = home.ok(&["call", "echo", "text=Eve\u{202e}\u{200b}"]);
         assert!(json.contains("Eve\\u202e\\u200b") && !json.contains('\u{202e}'), "{json}");
+        let call: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let text = home.ok(&["calls", "show", call["id"].as_str().unwrap()]);
+        assert!(text.contains("Eve\\u{202e}\\u{200b}") && !text.contains('\u{202e}'), "{text}");
         let refused = home.run(&["user", "show", "\u{1b}]0;x\u{7}"]);
         assert!(!refused.stderr.contains('\u{1b}'), "{:?}", refused.stderr);
     });
