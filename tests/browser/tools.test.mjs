@@ -45,6 +45,13 @@ const definition = (name, change = {}) => ({
   ...change,
 })
 
+// Nothing here runs prompts.
+const unrunnable = definition('writePoem', {
+  egress_class: 'read_only',
+  secrets: [{ name: 'MODEL_KEY', purpose: 'Signs in to the model' }],
+  runner: { kind: 'prompt', mode: 'direct', template: 'A poem about {{ text }}' },
+})
+
 const register = (api, one) => api('POST', '/api/v1/tools', { definition: one, apply: true })
 
 productTest('the library is searched and filtered, and says what to expect of a call', async ({ server, browser }) => {
@@ -53,14 +60,16 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await api('PUT', '/api/v1/tools/echo/enabled', { enabled: false })
   await api('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'calculator', on: true, reason: 'It miscounts' })
   await api('PUT', '/api/v1/secrets/org/SIGNING_KEY', { value: 'a key for the example', tools: ['signText'] })
+  await register(api, unrunnable)
   const { page, complaints } = await signedIn(browser, server)
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Tools' }).click()
   await row(page, 'wait').waitFor()
 
-  assert.doesNotMatch(await row(page, 'searchTickets').innerText(), /missing key/, 'of what cannot run more is said than that')
+  assert.match(await row(page, 'searchTickets').innerText(), /missing key/)
+  assert.doesNotMatch(await row(page, 'writePoem').innerText(), /missing key/, 'of what cannot run more is said than that')
   assert.match(await row(page, 'signText').innerText(), /using organisation key/)
   assert.match(await row(page, 'write_file').innerText(), /asks a person/)
-  assert.match(await row(page, 'getExchangeRate').innerText(), /no runner here/)
+  assert.match(await row(page, 'writePoem').innerText(), /no runner here/)
   assert.doesNotMatch(await row(page, 'send_email').innerText(), /no runner here/)
   assert.match(await row(page, 'calculator').innerText(), /stopped/)
   assert.equal(await row(page, 'now').count(), 0, 'a deprecated tool is listed without being asked for')
@@ -272,8 +281,9 @@ productTest('a result below the fold is brought into sight', async ({ server, br
 })
 
 productTest('a tool without a runner says so, and is not run', async ({ server, browser }) => {
+  await register(asOwner(server), unrunnable)
   const { page, complaints } = await signedIn(browser, server)
-  await open(page, server, '/tools/getExchangeRate')
+  await open(page, server, '/tools/writePoem')
   await page.getByText('no runner here').waitFor()
   await page.getByText('cannot run on this server').first().waitFor()
   const run = page.getByRole('button', { name: 'Run', exact: true })

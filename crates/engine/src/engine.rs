@@ -155,6 +155,11 @@ impl Engine {
         self.0.audit.origin(tenant).map(|origin| origin.to_string()).unwrap_or_default()
     }
 
+    /// What the runners of this program need of the machine.
+    pub async fn needs(&self) -> Vec<crate::runner::Need> {
+        self.runners.needs().await
+    }
+
     pub fn audit(&self) -> &Audit {
         &self.0.audit
     }

@@ -27,6 +27,17 @@ pub trait Runner: Send + Sync {
     fn ready<'a>(&'a self, _definition: &'a Definition) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn needs(&self) -> BoxFuture<'_, Vec<Need>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+/// What a runner needs of this machine, and what it found; for `toolgate doctor`.
+#[derive(Clone, Debug)]
+pub struct Need {
+    pub name: &'static str,
+    pub found: String,
 }
 
 /// How a run ended.
@@ -150,6 +161,15 @@ impl Runners {
     pub fn with(mut self, kind: &'static str, runner: Arc<dyn Runner>) -> Self {
         self.0.insert(kind, runner);
         self
+    }
+
+    pub(crate) async fn needs(&self) -> Vec<Need> {
+        let mut needs = Vec::new();
+        for runner in self.0.values() {
+            needs.extend(runner.needs().await);
+        }
+        needs.sort_by_key(|need| need.name);
+        needs
     }
 
     pub fn get(&self, definition: &Definition) -> Result<&Arc<dyn Runner>, ToolError> {

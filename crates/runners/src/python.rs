@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use toolgate_contracts::runner::{HostAccess, Python};
 use toolgate_contracts::{Definition, ErrorCode, ToolError};
 use toolgate_egress::{HostList, Method, Redirects, Request, Url, header};
-use toolgate_engine::runner::Done;
+use toolgate_engine::runner::{Done, Need};
 use toolgate_engine::{Call, Outcome, Outside, Permit, Runner};
-use toolgate_sandbox::{HostCall, HostCalls, Limits, Network, Sandbox, SandboxRequest, SandboxResult};
+use toolgate_sandbox::{HostCall, HostCalls, Limits, Network, Offer, Sandbox, SandboxRequest, SandboxResult};
 
 use crate::expression::other_kind;
 
@@ -71,6 +71,19 @@ impl Runner for Snippets {
                 Ok(outcome) => outcome,
                 Err(error) => error.into(),
             }
+        })
+    }
+
+    /// A machine without a sandbox is well all the same: it refuses what would need one.
+    fn needs(&self) -> BoxFuture<'_, Vec<Need>> {
+        Box::pin(async move {
+            let told = |offer: &Offer| match &offer.refused {
+                None => format!("`{}` held {} attempts to get out", offer.tier, offer.proofs.len()),
+                Some(why) => format!("`{}`: {why}", offer.tier),
+            };
+            let offers = self.sandbox.offers().await;
+            let found: Vec<String> = offers.iter().map(told).collect();
+            vec![Need { name: "sandbox", found: found.join("; ") }]
         })
     }
 

@@ -51,6 +51,7 @@ pub async fn checks(app: &App) -> Vec<Check> {
         checks.push(Check::bad("approvals", crate::bypass::WARNING, remedy));
     }
     checks.push(shadowed(app));
+    checks.extend(app.engine.needs().await.into_iter().map(|need| Check::good(need.name, need.found)));
     checks.push(match app.store.unreadable_rows().await {
         Ok(rows) if rows.is_empty() => Check::good("rows", "all can be read"),
         Ok(rows) => {

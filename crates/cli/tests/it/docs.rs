@@ -101,6 +101,7 @@ sessions! {
     policy = "docs/policy.md",
     questions = "docs/questions.md",
     rest = "docs/rest.md",
+    runners = "docs/runners.md",
     secrets = "docs/secrets.md",
     sign_in = "docs/sign-in.md",
     seed_tool_invocations = "docs/seeds/tool-invocations.md",
