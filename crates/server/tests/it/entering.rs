@@ -67,6 +67,9 @@ impl World {
     }
 }
 
+/// Method, path, body of a name and a token, and which member is meant.
+type Place = (&'static str, &'static str, fn(&str, &str) -> Value, &'static str);
+
 #[tokio::test]
 async fn an_invitation_is_good_while_whoever_sent_it_may_give_what_it_gives() {
     every_world(async |world| {
@@ -198,7 +201,7 @@ async fn a_name_that_others_could_not_read_is_refused_wherever_one_is_taken() {
     every_world(async |world| {
         let sent = world.post(&As::Owner, "/api/v1/invitations", json!({"name": "ada"})).await.ok();
         let token = token_of(&sent, "/invite#");
-        let places: &[(&str, &str, fn(&str, &str) -> Value, &str)] = &[
+        let places: &[Place] = &[
             ("POST", "/api/v1/users", |name, _| json!({"name": name}), "/name"),
             ("POST", "/api/v1/invitations", |name, _| json!({"name": name}), "/name"),
             ("POST", "/api/v1/keys", |name, _| json!({"name": name}), "/name"),
