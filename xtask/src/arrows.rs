@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ("store", &[&["contracts", "ledger"]]),
     ("vault", &[&["contracts", "store"]]),
     ("policy", &[&["contracts"]]),
-    ("registry", &[&["contracts", "expression", "store", "policy"]]),
+    ("registry", &[&["contracts", "expression", "egress", "store", "policy"]]),
     ("engine", &[BELOW_ENGINE, &["sandbox"]]),
     ("agents", &[BELOW_ENGINE, &["engine"]]),
     ("people", &[BELOW_ENGINE, &["engine"]]),

@@ -9,6 +9,9 @@ use cel::{Context, ExecutionError, Value};
 
 /// No expression can spell it: names do not begin with `@`.
 const METER: &str = "@meter";
+/// For what reads a pattern each time it is evaluated.
+const COSTLY: &str = "@costly";
+const COSTLY_UNITS: u64 = 4 * 1024;
 /// Elements walked and bytes built, together.
 const UNITS_MAX: u64 = 4 * 1024 * 1024;
 
@@ -21,8 +24,16 @@ pub(crate) fn metered(expression: &mut IdedExpr) {
         Expr::Call(call) => {
             call.target.iter_mut().for_each(|target| metered(target));
             call.args.iter_mut().for_each(metered);
+            if walks(call) {
+                call.target.iter_mut().for_each(|target| meter(target));
+                call.args.iter_mut().for_each(meter);
+            }
+            let is_costly = call.func_name == "matches";
             if builds(call) {
                 meter(expression);
+            }
+            if is_costly {
+                wrap(expression, COSTLY);
             }
         }
         Expr::Comprehension(comprehension) => {
@@ -95,42 +106,81 @@ fn builds(call: &CallExpr) -> bool {
     }
 }
 
+/// Calls that look at all of what they are given, however small their result.
+fn walks(call: &CallExpr) -> bool {
+    let compares = [
+        operators::EQUALS,
+        operators::NOT_EQUALS,
+        operators::LESS,
+        operators::LESS_EQUALS,
+        operators::GREATER,
+        operators::GREATER_EQUALS,
+        operators::IN,
+    ];
+    let name = call.func_name.as_str();
+    compares.contains(&name) || name.bytes().next().is_some_and(|first| first.is_ascii_alphabetic())
+}
+
 fn meter(expression: &mut IdedExpr) {
-    if matches!(expression.expr, Expr::Literal(_)) {
-        return;
+    if !matches!(expression.expr, Expr::Literal(_)) {
+        wrap(expression, METER);
     }
-    let metered = std::mem::take(expression);
-    expression.id = metered.id;
-    expression.expr = Expr::Call(CallExpr { func_name: METER.to_owned(), target: None, args: vec![metered] });
+}
+
+fn wrap(expression: &mut IdedExpr, function: &str) {
+    let wrapped = std::mem::take(expression);
+    expression.id = wrapped.id;
+    expression.expr = Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args: vec![wrapped] });
 }
 
 /// Gives the context a budget for one evaluation; afterwards, whether it was used up.
 pub(crate) fn budgeted(context: &mut Context<'_, '_>) -> impl Fn() -> bool + use<> {
     let left = Arc::new(AtomicU64::new(UNITS_MAX));
-    let counted = Arc::clone(&left);
-    let meter = move |value: Value| -> Result<Value, ExecutionError> {
-        let weight = weight(&value);
-        let enough =
-            counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(weight)).is_ok();
-        if enough {
-            return Ok(value);
+    let charge = |more: u64| {
+        let left = Arc::clone(&left);
+        move |value: Value| -> Result<Value, ExecutionError> {
+            let most = left.load(Ordering::Relaxed);
+            let mut weight = more;
+            add_weight(&value, &mut weight, most);
+            if weight >= most {
+                left.store(0, Ordering::Relaxed);
+                return Err(ExecutionError::function_error(METER, EXHAUSTED));
+            }
+            left.store(most - weight, Ordering::Relaxed);
+            Ok(value)
         }
-        counted.store(0, Ordering::Relaxed);
-        Err(ExecutionError::function_error(METER, EXHAUSTED))
     };
-    // The name is free: the standard environment has none that begins with `@`.
-    let added = context.add_function(METER, meter);
+    // The names are free: the standard environment has none that begins with `@`.
+    let added = context.add_function(METER, charge(0)).and(context.add_function(COSTLY, charge(COSTLY_UNITS)));
     debug_assert!(added.is_ok());
+    let left = Arc::clone(&left);
     move || left.load(Ordering::Relaxed) == 0
 }
 
-fn weight(value: &Value) -> u64 {
+/// Adds up until it is more than there is.
+fn add_weight(value: &Value, weight: &mut u64, most: u64) {
+    *weight += 8;
     match value {
-        Value::List(list) => list.iter().map(weight).sum::<u64>() + 8,
-        Value::Map(map) => map.map.iter().map(|(key, value)| weight_of_key(key) + weight(value)).sum::<u64>() + 16,
-        Value::String(text) => text.len() as u64 + 8,
-        Value::Bytes(bytes) => bytes.len() as u64 + 8,
-        _ => 8,
+        Value::List(list) => {
+            for item in list.iter() {
+                if *weight > most {
+                    return;
+                }
+                add_weight(item, weight, most);
+            }
+        }
+        Value::Map(map) => {
+            for (key, item) in map.map.iter() {
+                if *weight > most {
+                    return;
+                }
+                *weight += weight_of_key(key);
+                add_weight(item, weight, most);
+            }
+        }
+        Value::String(text) => *weight += text.len() as u64,
+        Value::Bytes(bytes) => *weight += bytes.len() as u64,
+        _ => {}
     }
 }
 

@@ -1,9 +1,10 @@
 //! Text with places: minijinja without loaders, within a budget. A template that is one place and nothing else keeps
 //! the value's JSON type, so that `"{{ count }}"` in a body stays a number.
 //!
-//! Deliberately absent: `set`, `with`, `macro` and all else that names a value, and filters whose result can be much
-//! larger than what they are given. A text that is joined to itself thirty times over fills any memory, and the
-//! library's fuel counts instructions, not bytes.
+//! Deliberately absent: `set`, `with`, `macro` and all else that names a value, `*`, joining in a loop's head, comments,
+//! and filters whose result can be much larger than what they are given. A text that is joined to itself thirty times
+//! over fills any memory; the library's fuel counts instructions, not bytes, and constants are computed while a template
+//! is read, without any.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -16,14 +17,15 @@ use serde_json::Value;
 
 use crate::{ExpressionError, shortened};
 
-pub const TEMPLATE_BYTES_MAX: usize = 64 * 1024;
+pub const TEMPLATE_BYTES_MAX: usize = 32 * 1024;
 const RENDERED_BYTES_MAX: usize = 1024 * 1024;
 const FUEL: u64 = 200_000;
 
 /// What may stand in `{% … %}`.
 const STATEMENTS: [&str; 6] = ["if", "elif", "else", "endif", "for", "endfor"];
-/// Each loop within another may double what it is given.
 const LOOPS_MAX: usize = 3;
+/// In one place: what is joined there may be as large as an argument, each time.
+const JOINS_MAX: usize = 16;
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::empty();
@@ -117,17 +119,43 @@ impl Text {
     }
 }
 
+/// Walks the template as the library's own reader does: text, and in places words, signs and quoted strings.
 fn check_statements(source: &str) -> Result<(), ExpressionError> {
     let mut loops = 0_usize;
-    for (line, text) in source.lines().enumerate() {
-        for (at, _) in text.match_indices("{%") {
-            let inner = text[at + 2..].trim_start_matches(['-', '+']).trim_start();
-            let word: String = inner.chars().take_while(char::is_ascii_alphabetic).take(20).collect();
-            let refused = |message: String| ExpressionError::Unreadable {
-                line: line + 1,
-                column: text[..at].chars().count() + 1,
-                message,
+    let mut rest = source;
+    while let Some(at) = rest.find("{{").into_iter().chain(rest.find("{%")).chain(rest.find("{#")).min() {
+        let begins = source.len() - rest.len() + at;
+        let refused = |message: String| {
+            let before = &source[..begins];
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            ExpressionError::Unreadable { line, column, message }
+        };
+        let is_statement = rest[at..].starts_with("{%");
+        if rest[at..].starts_with("{#") {
+            return Err(refused("a template has no comments".to_owned()));
+        }
+        let inner = &rest[at + 2..];
+        let Signs { end, joins, multiplies } = signs(inner, if is_statement { "%}" } else { "}}" });
+        if multiplies {
+            return Err(refused("a template does not multiply: `*` is no sign of it".to_owned()));
+        }
+        if joins > if is_statement { 0 } else { JOINS_MAX } {
+            let message = if is_statement {
+                "a statement joins nothing: `~` and `+` stand in `{{ … }}`".to_owned()
+            } else {
+                format!("more than {JOINS_MAX} `~` or `+` in one place")
             };
+            return Err(refused(message));
+        }
+        if is_statement {
+            let word: String = inner
+                .trim_start_matches(['-', '+'])
+                .trim_start()
+                .chars()
+                .take_while(char::is_ascii_alphabetic)
+                .take(20)
+                .collect();
             match word.as_str() {
                 "for" => loops += 1,
                 "endfor" => loops = loops.saturating_sub(1),
@@ -141,13 +169,53 @@ fn check_statements(source: &str) -> Result<(), ExpressionError> {
                 return Err(refused(format!("more than {LOOPS_MAX} loops within each other")));
             }
         }
+        rest = &inner[end..];
     }
     Ok(())
 }
 
+/// What stands in one place, outside of quoted strings.
+struct Signs {
+    /// Behind the place.
+    end: usize,
+    joins: usize,
+    multiplies: bool,
+}
+
+fn signs(inner: &str, closing: &str) -> Signs {
+    let (mut joins, mut multiplies) = (0, false);
+    let mut quoted: Option<u8> = None;
+    let bytes = inner.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        match quoted {
+            Some(_) if byte == b'\\' => at += 1,
+            Some(quote) if byte == quote => quoted = None,
+            Some(_) => {}
+            None if bytes[at..].starts_with(closing.as_bytes()) => {
+                return Signs { end: at + closing.len(), joins, multiplies };
+            }
+            None => match byte {
+                b'\'' | b'"' => quoted = Some(byte),
+                // The sign that trims what stands before or behind a place is none.
+                b'+' if at == 0 || bytes[at + 1..].starts_with(closing.as_bytes()) => {}
+                b'~' | b'+' => joins += 1,
+                b'*' => multiplies = true,
+                _ => {}
+            },
+        }
+        at += 1;
+    }
+    // Unclosed: the library says so.
+    Signs { end: inner.len(), joins, multiplies }
+}
+
 fn lone(source: &str) -> Option<&str> {
     let inner = source.strip_prefix("{{")?.strip_suffix("}}")?;
-    (!inner.contains("{{") && !inner.contains("}}")).then_some(inner)
+    // A sign at the border trims what is around the place; it is none of the expression.
+    let trims = inner.starts_with(['-', '+']) || inner.ends_with(['-', '+']);
+    (!trims && !inner.contains("{{") && !inner.contains("}}")).then_some(inner)
 }
 
 /// Takes what fits and one byte more, so that the one who reads it sees that it was too much.

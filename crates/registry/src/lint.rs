@@ -8,6 +8,7 @@
 mod consistency;
 mod hints;
 mod naming;
+mod places;
 mod provider;
 mod shape;
 mod text;
@@ -62,6 +63,7 @@ pub fn refusals(definition: &Definition, known: Option<&dyn Known>) -> Vec<Findi
         None => findings.extend(floor::check_alone(definition).err().unwrap_or_default()),
     }
     consistency::check(definition, &mut findings);
+    places::check(definition, &mut findings);
     text::check(definition, &mut findings);
     findings.retain(|finding| finding.severity == Severity::Error);
     findings

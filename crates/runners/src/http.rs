@@ -45,7 +45,7 @@ impl Requests {
         }
         let effect = request.effect;
         let answer = answer::read(trip.send(request).await?, effect).await?;
-        answer::outcome(&declared, call, answer).await
+        answer::outcome(&declared, call, answer, effect).await
     }
 }
 

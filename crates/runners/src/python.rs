@@ -5,14 +5,16 @@
 //! Invariant: a secret is read by its name (`secret`), and only one that the tool declares and its owner gave to this
 //! very code.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolgate_contracts::runner::{HostAccess, Python};
 use toolgate_contracts::{Definition, ErrorCode, ToolError};
-use toolgate_egress::{HostList, Method, Redirects, Request, Url, header};
+use toolgate_egress::{Effect, HostList, Method, Redirects, Request, Sent, Url, header};
 use toolgate_engine::runner::{Done, Need};
 use toolgate_engine::{Call, Outcome, Outside, Permit, Runner};
 use toolgate_sandbox::{HostCall, HostCalls, Limits, Network, Offer, Sandbox, SandboxRequest, SandboxResult};
@@ -36,13 +38,23 @@ impl Snippets {
 
     async fn execute(&self, permit: Permit) -> Result<Outcome, ToolError> {
         let call = Arc::clone(permit.call());
+        let wrote = Arc::new(AtomicUsize::new(0));
+        let ended = self.ended(permit, &call, &wrote).await;
+        match ended {
+            // What it sent may have been acted on: a failure would be tried again.
+            Err(error) if wrote.load(Ordering::SeqCst) > 0 => Ok(Outcome::Unknown(error.message)),
+            ended => ended,
+        }
+    }
+
+    async fn ended(&self, permit: Permit, call: &Arc<Call>, wrote: &Arc<AtomicUsize>) -> Result<Outcome, ToolError> {
         let python = python(&call.tool.definition)?;
         let limits = Limits { wall: call.timeout, cpu: call.timeout.min(Limits::default().cpu), ..Limits::default() };
         let request = SandboxRequest {
             code: python.code.clone(),
             input: serde_json::to_vec(call.input.as_ref()).unwrap_or_default(),
             limits,
-            network: self.network(permit, python),
+            network: self.network(permit, python, wrote),
             tier: call.tool.definition.sandbox.map(Into::into),
             output: None,
         };
@@ -53,14 +65,20 @@ impl Snippets {
                 return Err(ToolError::because(ErrorCode::PolicyDenied, "cancelled", "the call was cancelled"));
             }
         };
-        finished(&call, result, &limits).await
+        finished(call, result, &limits).await
     }
 
-    fn network(&self, permit: Permit, python: &Python) -> Network {
+    fn network(&self, permit: Permit, python: &Python, wrote: &Arc<AtomicUsize>) -> Network {
         if python.hosts.is_empty() && permit.call().tool.definition.secrets.is_empty() {
             return Network::Denied;
         }
-        Network::Through(Arc::new(Host { outside: self.outside.clone(), permit, hosts: python.hosts.clone() }))
+        Network::Through(Arc::new(Host {
+            outside: self.outside.clone(),
+            permit,
+            hosts: python.hosts.clone(),
+            wrote: Arc::clone(wrote),
+            read: Mutex::default(),
+        }))
     }
 }
 
@@ -133,6 +151,10 @@ struct Host {
     outside: Outside,
     permit: Permit,
     hosts: Vec<HostAccess>,
+    /// How many requests went out that may have an effect.
+    wrote: Arc<AtomicUsize>,
+    /// The secrets that the code has read.
+    read: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Deserialize)]
@@ -165,7 +187,19 @@ impl Host {
         let name = name.as_str().unwrap_or_default();
         let secret = self.permit.secrets().get(name);
         let text = secret.and_then(|secret| secret.expose_text());
-        text.map(Value::from).ok_or_else(|| format!("the tool has no secret `{}`", name.escape_debug()))
+        let text = text.ok_or_else(|| format!("the tool has no secret `{}`", name.escape_debug()))?;
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        Ok(Value::from(text))
+    }
+
+    /// Code that has read a secret may send it anywhere in any form, so it goes only where all that it has read may go.
+    fn check_secrets(&self, host: &str) -> Result<(), String> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let bound = read.iter().filter_map(|name| self.permit.secrets().get(name));
+        match bound.into_iter().find(|secret| !secret.may_go_to(host)) {
+            Some(secret) => Err(format!("fetch: the secret `{}` may not go to `{host}`", secret.name())),
+            None => Ok(()),
+        }
     }
 
     async fn fetch(&self, argument: Value) -> Result<Value, String> {
@@ -182,7 +216,9 @@ impl Host {
             .collect();
         let list = HostList::parse(&admitted).map_err(|fault| fault.told().to_owned())?;
         let way = self.outside.way_of(call).map_err(|fault| fault.told().to_owned())?.within(list);
+        self.check_secrets(url.host_str().unwrap_or_default())?;
         let mut request = Request::new(method, url);
+        let writes = usize::from(request.effect == Effect::Write);
         // A redirect is a new choice of host, and it is the code's to make.
         request.redirects = Redirects::Return;
         request.timeout = call.timeout;
@@ -196,7 +232,14 @@ impl Host {
             Some(Value::String(text)) => text.into(),
             Some(value) => value.to_string().into(),
         };
-        let response = self.outside.send(call, &way, request).await.map_err(|error| error.to_string())?;
+        // Counted before: whatever ends the code while this is under way must not find it uncounted.
+        self.wrote.fetch_add(writes, Ordering::SeqCst);
+        let response = self.outside.send(call, &way, request).await.map_err(|error| {
+            if error.sent() == Sent::No {
+                self.wrote.fetch_sub(writes, Ordering::SeqCst);
+            }
+            error.to_string()
+        })?;
         let status = response.status.as_u16();
         let headers: Map<String, Value> = response
             .headers

@@ -43,10 +43,14 @@ impl Capture {
         }
     }
 
-    /// Keeps what is there already.
+    /// Keeps what is there already. It asks the kernel itself: the runtime may not have been told yet that there is
+    /// something, and would say that there is nothing.
     pub fn drain(&mut self) {
         for index in [0, 1] {
-            while !self.over && self.take(index) {}
+            while !self.over
+                && self.take(index, |stream, buffer| rustix::io::read(stream, buffer).map_err(io::Error::from))
+            {
+            }
         }
     }
 
@@ -66,15 +70,15 @@ impl Capture {
             () = readable(stdout.as_ref()) => 0,
             () = readable(stderr.as_ref()) => 1,
         };
-        self.take(index);
+        self.take(index, pipe::Receiver::try_read);
     }
 
     /// Whether there may be more.
-    fn take(&mut self, index: usize) -> bool {
+    fn take(&mut self, index: usize, read: impl Fn(&pipe::Receiver, &mut [u8]) -> io::Result<usize>) -> bool {
         let mut buffer = [0; CHUNK];
         let (Some(place), Some(kept)) = (self.streams.get_mut(index), self.kept.get_mut(index)) else { return false };
         let Some(stream) = place else { return false };
-        match stream.try_read(&mut buffer) {
+        match read(stream, &mut buffer) {
             Ok(0) => *place = None,
             Ok(count) => {
                 let new = &buffer[..count.min(self.left)];

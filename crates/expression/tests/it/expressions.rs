@@ -70,6 +70,10 @@ fn an_evaluation_ends_whatever_it_is_given() {
         "input.list.map(a, input.text + input.text)",
         "input.list.map(a, {'copy': input.text})",
         "input.list.map(a, string(a) + input.text).size()",
+        "input.list.all(a, !(-1 in input.list))",
+        "input.list.all(a, input.text != 'y')",
+        "input.list.all(a, !input.text.contains('y'))",
+        "input.list.all(a, 'ab'.matches('a.'))",
         "input.list.exists_one(a, input.list.exists(b, input.text + input.text == 'y'))",
     ] {
         let value = Expression::parse(endless).unwrap().evaluate(&[("input", &input)]);

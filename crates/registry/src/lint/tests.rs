@@ -273,6 +273,24 @@ fn runners() {
         &["host.methods!", "host.syntax!", "runner.code!"],
     );
     check_one("/runner", json!({"kind": "prompt", "mode": "skill", "template": "x"}), &["runner.prompt!"]);
+    let http = |change: Value| {
+        let mut runner = json!({"kind": "http", "method": "POST", "url": "https://a.test/"});
+        runner.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        runner
+    };
+    for (change, expected) in [
+        (json!({"url": "https://{to}/"}), "runner.url!"),
+        (json!({"url": "https://a.test/{"}), "runner.url!"),
+        (json!({"url": "https://a.test/{missing}"}), "runner.place!"),
+        (json!({"query": {"q": "{{ bdoy }}"}}), "runner.place!"),
+        (json!({"headers": {"X-A": "{{ to"}}), "runner.template!"),
+        (json!({"body": {"list": ["{% set x = 1 %}"]}}), "runner.template!"),
+        (json!({"response": "body."}), "runner.expression!"),
+        (json!({"pagination": {"items": "/items", "next": "/next"}}), "runner.pages!"),
+    ] {
+        check_one("/runner", http(change), &[expected]);
+    }
+    check_one("/runner", http(json!({"body": {"to": "{{ to }}", "n": "{{ body | length }}"}})), &[]);
     check_one("/runner", json!({"kind": "composition", "steps": []}), &["composition.empty!"]);
     let steps = json!([{"id": "a", "tool": "x", "after": ["b"]}, {"id": "a", "tool": "y"}, {"id": "b", "tool": "z", "after": ["a"]}]);
     check_one("/runner", json!({"kind": "composition", "steps": steps}), &["composition.id!", "composition.order!"]);

@@ -31,7 +31,7 @@ pub(super) enum Body {
 
 /// Reads the answer to its end, or says what its status means.
 pub(super) async fn read(response: Response, effect: Effect) -> Result<Answer, Failure> {
-    let (status, headers) = (response.status, response.headers.clone());
+    let (status, headers, hops) = (response.status, response.headers.clone(), response.hops);
     let host = response.url.host_str().unwrap_or_default().to_owned();
     let bytes = match response.bytes_max(BODY_BYTES_MAX).await {
         Ok(bytes) => bytes,
@@ -43,7 +43,12 @@ pub(super) async fn read(response: Response, effect: Effect) -> Result<Answer, F
     if status.is_success() {
         return Ok(Answer { status, headers, body });
     }
-    Err(Failure::Told(refused(status, &headers, &body, &host, effect)))
+    let error = refused(status, &headers, &body, &host, effect);
+    // A redirect after a write means that it was taken, and a gateway cannot know what the server behind it did.
+    if effect == Effect::Write && (hops > 0 || matches!(status.as_u16(), 502 | 504)) {
+        return Err(Failure::Unknown(error.message));
+    }
+    Err(Failure::Told(error))
 }
 
 fn body(headers: &HeaderMap, bytes: Vec<u8>) -> Body {
@@ -84,7 +89,12 @@ const TEXTUAL: [&str; 6] = [
 ];
 
 /// The result: what `response` makes of it, or the body as it is.
-pub(super) async fn outcome(declared: &Declared, call: &Call, answer: Answer) -> Result<Outcome, Failure> {
+pub(super) async fn outcome(
+    declared: &Declared,
+    call: &Call,
+    answer: Answer,
+    effect: Effect,
+) -> Result<Outcome, Failure> {
     let Answer { status, headers, body } = answer;
     let Some(expression) = &declared.response else { return Ok(plain(body)) };
     let (body, attachment) = as_json(body);
@@ -94,22 +104,24 @@ pub(super) async fn outcome(declared: &Declared, call: &Call, answer: Answer) ->
         let (status, headers, body, input) = &variables;
         expression.evaluate(&[("status", status), ("headers", headers), ("body", body), ("input", input)])
     });
-    match mapped.await {
-        Ok(Ok(value)) => Ok(Outcome::Done(Done {
-            result: ToolResult::structured(value),
-            attachments: attachment.into_iter().collect(),
-            ..Done::default()
-        })),
-        Ok(Err(error)) => Err(unmapped(&error.to_string())),
-        Err(error) => Err(unmapped(&error.to_string())),
-    }
-}
-
-/// It happened, and only its mapping failed: what a person would have to know is in the message.
-fn unmapped(why: &str) -> Failure {
+    let why = match mapped.await {
+        Ok(Ok(value)) => {
+            return Ok(Outcome::Done(Done {
+                result: ToolResult::structured(value),
+                attachments: attachment.into_iter().collect(),
+                ..Done::default()
+            }));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
     let message =
         format!("the other side answered, and the tool's `response` expression does not fit its answer: {why}");
-    Failure::Told(ToolError::because(ErrorCode::ProviderError, "output_schema", message))
+    match effect {
+        Effect::Read => Err(ToolError::because(ErrorCode::ProviderError, "output_schema", message).into()),
+        // It happened, whatever its answer looks like: a failure would be tried again.
+        Effect::Write => Ok(Outcome::structured(json!({"status": status.as_u16(), "unmapped": message}))),
+    }
 }
 
 fn plain(body: Body) -> Outcome {
@@ -170,8 +182,7 @@ fn refused(status: StatusCode, headers: &HeaderMap, body: &Body, host: &str, eff
     if let Some(seconds) = retry_after(headers) {
         error = error.retry_after(seconds);
     }
-    // A gateway that answers for a server cannot know what the server did.
-    if effect == Effect::Write && matches!(number, 500 | 502 | 504) {
+    if effect == Effect::Write && number == 500 {
         error = error.with("perhaps_happened", true);
     }
     match preview(body) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolgate_contracts::runner::Pagination;
 use toolgate_contracts::{ErrorCode, ToolError};
-use toolgate_egress::{Request, Url};
+use toolgate_egress::{Method, Request, Url};
 use toolgate_engine::Outcome;
 
 use super::answer::{self, Answer, Body};
@@ -22,7 +22,12 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub fn read(pagination: &Pagination) -> Result<Self, ToolError> {
+    pub fn read(method: &Method, pagination: &Pagination) -> Result<Self, ToolError> {
+        if method != Method::GET {
+            return Err(wrong(
+                "`pagination`: only `GET` is asked for page by page: another method would act each time",
+            ));
+        }
         let Pagination { items, next, parameter, max_pages } = pagination;
         for pointer in [items, next] {
             if !pointer.is_empty() && !pointer.starts_with('/') {
@@ -78,7 +83,7 @@ pub(super) async fn all(
     {
         *place = Value::Array(items);
     }
-    answer::outcome(declared, trip.call, whole).await
+    answer::outcome(declared, trip.call, whole, request.effect).await
 }
 
 /// Where the next page is. An address must be of the same origin: it comes from the other side, and the secret goes

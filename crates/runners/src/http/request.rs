@@ -42,10 +42,10 @@ impl Declared {
             return Err(other_kind(definition, "http"));
         };
         let Http { method, url, query, headers, body, auth, pagination, response } = http;
+        let method: Method = method.as_str().parse().map_err(|_| wrong("`method` is none"))?;
         let named = |member: &str, error: &dyn std::fmt::Display| wrong(&format!("`{member}`: {error}"));
         let text = |member: &str, text: &str| Text::parse(text).map_err(|error| named(member, &error));
         Ok(Self {
-            method: method.as_str().parse().map_err(|error| named("method", &error))?,
             url: Template::parse(url).map_err(|error| named("url", &error))?,
             query: query
                 .iter()
@@ -61,7 +61,8 @@ impl Declared {
                 .collect::<Result<_, ToolError>>()?,
             body: body.as_ref().map(|body| Body::read(body).map_err(|error| named("body", &error))).transpose()?,
             auth: auth.clone(),
-            pages: pagination.as_ref().map(Pages::read).transpose()?,
+            pages: pagination.as_ref().map(|pages| Pages::read(&method, pages)).transpose()?,
+            method,
             response: response
                 .as_ref()
                 .map(|cel| Expression::parse(cel).map(Arc::new).map_err(|error| named("response", &error)))
@@ -86,7 +87,14 @@ impl Declared {
             ))
             .with("host", host));
         }
-        let text = secret.expose_text().unwrap_or_default().trim_end_matches(['\r', '\n']);
+        let unfit = || {
+            let name = secret.name();
+            refused(format!(
+                "the secret `{name}` cannot stand in a header: it is empty, has a line break or is not text"
+            ))
+        };
+        let text = secret.expose_text().map(|text| text.trim_end_matches(['\r', '\n']));
+        let text = text.filter(|text| !text.is_empty()).ok_or_else(unfit)?;
         let value = match auth.scheme.as_deref() {
             None if auth.header.is_none() => format!("Bearer {text}"),
             None => text.to_owned(),
@@ -97,12 +105,7 @@ impl Declared {
             Some(scheme) => format!("{scheme} {text}"),
         };
         let name = auth_header(auth)?;
-        let value = HeaderValue::from_str(&value).map_err(|_| {
-            refused(format!(
-                "the secret `{}` cannot stand in a header: it has a line break or is not text",
-                secret.name()
-            ))
-        })?;
+        let value = HeaderValue::from_str(&value).map_err(|_| unfit())?;
         Ok(request.with_secret(name, value))
     }
 

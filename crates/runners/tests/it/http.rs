@@ -90,8 +90,11 @@ async fn an_answer_is_told_in_the_taxonomy() {
             assert_eq!(details["body"], "why it is so", "{status}");
             assert_eq!(details["status"].to_string(), status);
         }
-        let error = failed(run(&world, &runner("POST"), json!({"status": "502"})).await);
+        let error = failed(run(&world, &runner("POST"), json!({"status": "500"})).await);
         assert_eq!(error.details.unwrap()["perhaps_happened"], true);
+        for status in ["502", "504"] {
+            assert!(matches!(run(&world, &runner("POST"), json!({"status": status})).await, Outcome::Unknown(_)));
+        }
     })
     .await;
 }
@@ -112,6 +115,21 @@ async fn a_connection_that_breaks_leaves_a_write_unknown_and_a_read_failed() {
         let closed = json!({"kind": "http", "method": "GET", "url": "http://127.0.0.1:2/"});
         let error = failed(run(&world, &closed, json!({})).await);
         assert_eq!((error.code, error.reason()), (ErrorCode::PolicyDenied, "egress"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_write_that_was_redirected_into_an_error_is_unknown() {
+    every_world(async |world| {
+        let server = Server::start(|request| match request.split(' ').nth(1).unwrap() {
+            "/form" => answer("303 See Other", &[("location", "/done")], b""),
+            _ => answer("404 Not Found", &[], b""),
+        })
+        .await;
+        world.open_port(server.address.port()).await;
+        let runner = json!({"kind": "http", "method": "POST", "url": server.url("/form")});
+        assert!(matches!(run(&world, &runner, json!({})).await, Outcome::Unknown(_)));
     })
     .await;
 }
@@ -170,6 +188,12 @@ async fn a_response_is_mapped_kept_as_text_or_attached() {
         let error = failed(run(&world, &mapped, json!({"quote": "EUR"})).await);
         assert_eq!((error.code, error.reason()), (ErrorCode::ProviderError, "output_schema"));
 
+        // What was taken stays taken, whatever its answer looks like.
+        let mut write = at("/none", Some("body.id"));
+        write["method"] = json!("POST");
+        let taken = done(run(&world, &write, json!({})).await).result.structured.unwrap();
+        assert_eq!(taken["status"], 204, "{taken}");
+
         let text = serde_json::to_value(done(run(&world, &at("/text", None), json!({})).await).result).unwrap();
         assert_eq!(text["content"], json!([{"type": "text", "text": "<p>hello</p>"}]));
         let image = done(run(&world, &at("/image", None), json!({})).await);
@@ -207,6 +231,9 @@ async fn pages_are_put_together_and_never_lead_elsewhere() {
         assert_eq!(items(at("/list?size=2", Some("cursor"))).await, json!([1, 2, 3]));
         // A page that names itself as the next ends the list.
         assert_eq!(items(at("/linked", None)).await, json!([1, 2]));
+        let mut acts = at("/list?size=2", Some("cursor"));
+        acts["method"] = json!("POST");
+        assert!(failed(run(&world, &acts, json!({})).await).message.contains("only `GET`"));
         for path in ["/away", "/other"] {
             let error = failed(run(&world, &at(path, None), json!({})).await);
             assert_eq!((error.code, error.reason()), (ErrorCode::ProviderError, "output_schema"), "{path}");

@@ -60,6 +60,11 @@ async fn code_fetches_from_the_hosts_of_its_definition_and_from_no_other() {
             let error = failed(tried.run(code, hosts, input(method)).await);
             assert!(error.message.starts_with("HostError: "), "{}", error.message);
         }
+        // After a write nobody knows what an error undid.
+        let posts = json!([{"host": "127.0.0.1", "methods": ["POST"]}]);
+        let code_that_fails = "fetch(input['url'], method='POST')\nraise ValueError('late')";
+        assert!(matches!(tried.run(code_that_fails, posts, input("POST")).await, Outcome::Unknown(_)));
+        let sent = sent + 1;
         let error = failed(tried.run(code, json!([]), input("GET")).await);
         assert_eq!(error.reason(), "exception");
         assert_eq!(server.requests().len(), sent, "nothing went out");
@@ -81,6 +86,15 @@ async fn code_reads_the_secrets_of_its_tool_by_name() {
         };
         assert_eq!(done(run("TOKEN").await).result.structured.unwrap(), json!("value"));
         assert!(failed(run("OTHER").await).message.contains("no secret `OTHER`"));
+
+        // A secret that may go nowhere goes nowhere in the code's hands either.
+        let code = "host_call('secret', 'TOKEN')\nfetch('https://a.test/')";
+        let hosts = json!([{"host": "a.test", "methods": ["GET"]}]);
+        let runner = json!({"kind": "python", "code": code, "hosts": hosts});
+        let call = world.call(&runner, json!({}));
+        let secrets = vec![Secret::new("TOKEN", b"value".to_vec())];
+        let error = failed(tried.snippets.run(testing::permit_with(call, secrets)).await);
+        assert!(error.message.contains("may not go to `a.test`"), "{}", error.message);
     })
     .await;
 }

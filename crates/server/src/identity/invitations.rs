@@ -190,7 +190,11 @@ impl App {
         let Invitation { id, name: proposed, email, roles, permissions, workspaces, .. } = linked.invitation;
         let name = name.unwrap_or(&proposed).trim().to_owned();
         check_name(&name)?;
-        if name.contains('@') && name != proposed && Some(&name) != email.as_ref() {
+        // By the spelling that people sign in with: there are other signs that fold to it.
+        if toolgate_contracts::LoginName::of(&name).as_str().contains('@')
+            && name != proposed
+            && Some(&name) != email.as_ref()
+        {
             return Err(Fault::invalid("a name with `@` looks like an address", "choose a name without it").at("/name"));
         }
         passwords::check(password, &name, email.as_deref())?;

@@ -148,7 +148,12 @@ impl App {
             tracing::info!(network = whence.network(), "a sign-in with a password was refused");
             return Err(not_right());
         };
-        self.attempt_was_right(attempt).await?;
+        if tenant.is_none() && login.as_str().contains('@') {
+            // The address may be another's too, elsewhere: being right here forgives nothing that was tried there.
+            self.attempt_was_one(attempt).await?;
+        } else {
+            self.attempt_was_right(attempt).await?;
+        }
         let mut change = Change::new(person.tenant);
         // Somebody may have changed it while it was compared, or ended this user.
         change.hold_password(person.user, person.password_hash.as_deref().unwrap_or_default(), not_right());
@@ -238,6 +243,14 @@ impl App {
             None => Ok(Attempt { person, network }),
             Some(wait_ms) => Err(too_many(wait_ms)),
         }
+    }
+
+    /// Takes back the one attempt, and nothing that was counted before it.
+    async fn attempt_was_one(&self, attempt: Attempt) -> Result<(), Fault> {
+        for counted in [Some(attempt.person), attempt.network].into_iter().flatten() {
+            self.store.network_was_right(counted, 1).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn attempt_was_right(&self, attempt: Attempt) -> Result<(), Fault> {

@@ -185,7 +185,13 @@ fn person(oidc: &Oidc, tenant: TenantId, user: UserId, name: &str, account: Acco
 
 /// Without what looks like an address: somebody could give themselves another's.
 fn plain_name(text: &str) -> String {
-    let text = text.split_once('@').map_or(text, |(mailbox, _)| mailbox);
+    // Other signs fold to `@` in what people sign in with.
+    let folded = LoginName::of(text);
+    let text = match text.split_once('@') {
+        Some((mailbox, _)) => mailbox,
+        None if folded.as_str().contains('@') => folded.as_str().split('@').next().unwrap_or_default(),
+        None => text,
+    };
     let seen = text.chars().map(|c| if unseen::is_blank(c) { ' ' } else { c }).filter(|c| !unseen::is_unseen(*c));
     let name: String = seen.take(NAME_CHARS_MAX - 40).collect();
     name.trim().to_owned()
