@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use toolgate_contracts::{ApprovalState, CallRequest, Caller, Clock, Rng, Source, Status};
+use toolgate_contracts::{ApprovalState, CallRequest, Caller, Clock, Principal, Rng, Source, Status};
 use toolgate_engine::approvals::Choice;
 use toolgate_server::App;
 use toolgate_store::approvals::ApprovalFilter;
@@ -18,6 +18,7 @@ use crate::report::{Goal, Report, cpu_time, micros, of};
 
 const FEW: usize = 50;
 const PARKED: usize = 10_000;
+const ASKED_BY_ONE: usize = 900;
 const PAGES: usize = 200;
 const DECIDED: usize = 500;
 /// More than this for each call that waits would be a call kept in memory.
@@ -65,6 +66,9 @@ async fn measure(report: &mut Report, make: &str, app: &App) -> Result<(), Failu
 
 async fn park(app: &App, caller: &Caller, count: usize) -> Result<(), Failure> {
     for n in 0..count {
+        // One caller may have a thousand calls that wait; these are of a dozen.
+        let asking = Principal::Local(u32::try_from(n / ASKED_BY_ONE)?);
+        let caller = &Caller { principal: asking, ..caller.clone() };
         let input = json!({"path": format!("{n}.txt"), "text": "x".repeat(200)});
         let request = CallRequest { wait: Some(0), ..CallRequest::new("write_file", input) };
         let envelope = app.engine.submit(caller, Source::Api, request).await.map_err(told)?;

@@ -29,7 +29,8 @@ pub async fn serve(request: Request) -> Response {
     if let Some(asset) = find(path) {
         return asset.answer(request.headers());
     }
-    if !is_page(path) || !wants_page(request.headers()) {
+    // Whoever asks for the address alone, of whatever kind, means the page.
+    if !is_page(path) || (path != "/" && !wants_page(request.headers())) {
         return (StatusCode::NOT_FOUND, NOTHING).into_response();
     }
     match find(DOCUMENT) {
@@ -97,6 +98,7 @@ mod tests {
         let page = if ASSETS.is_empty() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
         for (method, path, accept, expected) in [
             ("GET", "/", "text/html", page),
+            ("GET", "/", "*/*", page),
             ("GET", "/tools/echo", "text/html,application/xhtml+xml;q=0.9", page),
             ("HEAD", "/tools/echo", "text/html", page),
             ("GET", "/tools/echo", "application/json", StatusCode::NOT_FOUND),
