@@ -2,7 +2,7 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test lint fmt docs openapi console screenshots bench
+.PHONY: help run test lint fmt docs openapi console plugins screenshots bench bench-mcp bench-beside
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -35,6 +35,9 @@ screenshots: console ## Take the pictures of docs/images anew, of every page, li
 	@cargo build -p toolgate-cli
 	@node tests/browser/screenshots.mjs
 
+plugins: ## Build the plug-ins of the examples and the tests
+	@scripts/plugins
+
 docs: ## Make the documents a site in target/site
 	cargo xtask docs
 
@@ -45,10 +48,18 @@ openapi: ## Write the API's description to docs/openapi.json, and schemas to doc
 	@mkdir -p docs/schemas
 	@$(TARGET)/debug/toolgate openapi --schemas docs/schemas
 
-bench: ## Run every benchmark, in the release profile (its first build takes over ten minutes)
-	@scripts/setup
-	scripts/with-services cargo run --release -p bench -- $(ARGS)
+bench: bench-beside ## Run every benchmark, in the release profile (its first build takes over ten minutes)
+	scripts/with-services $(TARGET)/release/bench $(ARGS)
+
+bench-mcp: bench-beside ## Run the benchmark that needs other programs beside it
+	scripts/with-services $(TARGET)/release/bench mcp $(ARGS)
 
 bench-%: ## Run one benchmark: `make bench-search`
 	@scripts/setup
 	scripts/with-services cargo run --release -p bench -- $* $(ARGS)
+
+# Both at once: by itself, each would be built with other features.
+bench-beside:
+	@scripts/setup
+	@scripts/bench-beside
+	cargo build --release -p bench -p toolgate-cli

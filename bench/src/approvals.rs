@@ -101,7 +101,7 @@ async fn decide(app: &App, caller: &Caller) -> Result<(f64, f64), Failure> {
         let choice: Choice = serde_json::from_value(json!({"decision": "approve"}))?;
         let began = Instant::now();
         let wait = Duration::from_secs(10);
-        app.engine.decide(caller, &card.id.to_string(), choice, wait).await.map_err(told)?;
+        Box::pin(app.engine.decide(caller, &card.id.to_string(), choice, wait)).await.map_err(told)?;
         walls.push(began.elapsed());
     }
     let measured = of(walls, cpu_time().saturating_sub(cpu));

@@ -4,6 +4,7 @@
 mod approvals;
 mod commits;
 mod lists;
+mod mcp;
 mod path;
 mod policy;
 mod registry;
@@ -15,7 +16,7 @@ use report::Report;
 
 pub type Failure = Box<dyn std::error::Error>;
 
-const NAMES: [&str; 8] = ["search", "registry", "commits", "lists", "policy", "approvals", "path", "sandbox"];
+const NAMES: [&str; 9] = ["search", "registry", "commits", "lists", "policy", "approvals", "path", "sandbox", "mcp"];
 
 /// A server allocates on every thread at once, which the system's allocator is slow at.
 #[global_allocator]
@@ -44,6 +45,7 @@ fn main() -> Result<(), Failure> {
             "lists" => runtime.block_on(lists::run(&mut report))?,
             "policy" => policy::run(&mut report)?,
             "approvals" => runtime.block_on(approvals::run(&mut report))?,
+            "mcp" => mcp::run(&mut report)?,
             "sandbox" => runtime.block_on(sandbox::run(&mut report))?,
             _ => path::run(&mut report)?,
         }

@@ -5,8 +5,8 @@
 
 pub mod dressed;
 pub mod inside;
-mod load;
-mod process;
+pub mod load;
+pub mod process;
 pub mod servers;
 
 use std::cell::Cell;
@@ -31,9 +31,9 @@ const REST: Duration = Duration::from_secs(10);
 const TEXT_BYTES: usize = 880;
 
 /// What an answer costs at one number of connections.
-struct Cost {
-    per_second: f64,
-    measured: Measured,
+pub struct Cost {
+    pub per_second: f64,
+    pub measured: Measured,
 }
 
 pub fn run(report: &mut Report) -> Result<(), Failure> {
@@ -144,7 +144,7 @@ fn key(server: &Server) -> Result<String, Failure> {
     Ok(secret.ok_or("no key was made")?.to_owned())
 }
 
-fn exchange(server: &Server, request: &Request, connections: usize) -> Result<Cost, Failure> {
+pub fn exchange(server: &Server, request: &Request, connections: usize) -> Result<Cost, Failure> {
     // Set from within the load, at the two ends of the time that is measured.
     let (began, ended) = (Cell::new(None), Cell::new(None));
     let now = || Some((Instant::now(), process::cpu_time(server.process())));

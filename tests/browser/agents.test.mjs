@@ -46,7 +46,7 @@ productTest('an agent is made, given a tool and a key, and its workspace counts 
   await picture(page, 'agent-registry')
   // On a phone nothing of a row is left out.
   await assertFits(page, PHONE)
-  const phoneRow = page.getByRole('row').filter({ hasText: 'send_email' })
+  const phoneRow = page.getByRole('row').filter({ hasText: 'config_manager.update_yaml' })
   for (const fact of ['changes things outside', 'critical', 'asks a person', 'No']) await phoneRow.getByText(fact, { exact: true }).waitFor()
   const boxes = await page.locator('[role="rowgroup"] [role="row"]').evaluateAll((all) => all.map((row) => row.getBoundingClientRect()).map(({ top, bottom }) => [top, bottom]).sort(([one], [other]) => one - other))
   for (const [index, [top]] of boxes.entries()) assert(index === 0 || top >= boxes[index - 1][1] - 1, 'two rows overlap')

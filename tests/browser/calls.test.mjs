@@ -27,11 +27,11 @@ async function fill(api) {
   const note = await make({ tool: 'append_note', input: { text: 'Ask about the invoice' }, run_id: run.id, step_id: step.id })
   await make({ tool: 'calculator', input: { expression: '(2 + 3) * 7' }, run_id: run.id })
   const dry = await make({ tool: 'append_note', input: { text: 'not really' }, mode: 'dry_run' })
-  const waits = await make({ tool: 'send_email', input: EMAIL, wait: 0 })
+  const waits = await make({ tool: 'write_file', input: LETTER, wait: 0 })
   return { run, hostile, wrong, note, dry, waits }
 }
 
-const EMAIL = { to: 'ana@example.com', subject: 'Your invoice', body: 'It is attached.' }
+const LETTER = { path: 'invoice.txt', text: 'Your invoice is attached.' }
 
 productTest('calls are listed, narrowed by filters in the address, and say so when there is none', async ({ server, browser }) => {
   const api = asOwner(server)
@@ -63,7 +63,7 @@ productTest('calls are listed, narrowed by filters in the address, and say so wh
   await shows('tool=echo', ['echo'])
   await shows('status=failed', ['append_note'])
   await shows('error=VALIDATION_ERROR', ['append_note'])
-  await shows('approval=pending', ['send_email'])
+  await shows('approval=pending', ['write_file'])
   await shows(`run=${run.id}`, ['calculator', 'append_note'])
   const today = new Date().toISOString().slice(0, 10)
   await shows(`since=${today}&until=${today}&tool=echo&source=api`, ['echo'])
@@ -243,7 +243,7 @@ productTest('a call that waits leads to its card for who may decide, and is take
   // Somebody who may only look: their own calls, no decision.
   const member = await api('POST', '/api/v1/users', { name: 'mia', roles: ['member'] })
   const { secret } = await api('POST', '/api/v1/keys', { name: 'mia', owner: member.id })
-  const own = await call(server, secret, 'POST', '/api/v1/calls', { tool: 'send_email', input: EMAIL, wait: 0 })
+  const own = await call(server, secret, 'POST', '/api/v1/calls', { tool: 'write_file', input: LETTER, wait: 0 })
   const other = await signedInAs(browser, server, member.id)
   await other.page.goto(`${server.url}/calls`)
   await rows(other.page).first().waitFor()

@@ -5,7 +5,7 @@ import { asOwner, signedIn, signedInAs } from './console.mjs'
 import { productTest } from './product.mjs'
 
 const HOSTILE = '<img src=x onerror="document.title=\'owned\'">'
-const EMAIL = { to: 'ana@example.com', subject: 'Your invoice', body: 'It is attached.' }
+const LETTER = { path: 'invoice.txt', text: 'Your invoice is attached.' }
 const QUESTION = {
   title: 'Which customer?',
   instructions: 'There are two of that name.',
@@ -17,7 +17,7 @@ const timeline = (page) => page.getByRole('list', { name: 'Timeline' }).locator(
 
 async function fill(api) {
   const agent = await api('POST', '/api/v1/agents', { name: 'sorter', toolset: 'open' })
-  await api('PUT', '/api/v1/agents/sorter/tools/send_email', {})
+  await api('PUT', '/api/v1/agents/sorter/tools/write_file', {})
   const run = await api('POST', '/api/v1/runs', { title: 'Sort the inbox', agent: agent.name, limits: { max_tool_calls: 20 } })
   const make = (body) => api('POST', '/api/v1/calls', { run_id: run.id, agent_id: agent.id, ...body })
   const look = await api('POST', `/api/v1/runs/${run.id}/steps`, { title: `Look ${HOSTILE}` })
@@ -89,9 +89,9 @@ productTest('a run is followed as it goes on: calls, waits, questions, runs unde
 
   // What happens appears by itself.
   const count = await timeline(page).count()
-  await make({ tool: 'send_email', input: EMAIL, wait: 0 })
+  await make({ tool: 'write_file', input: LETTER, wait: 0 })
   await timeline(page).nth(count).waitFor()
-  await timeline(page).filter({ hasText: 'send_email' }).getByText('pending').waitFor()
+  await timeline(page).filter({ hasText: 'write_file' }).getByText('pending').waitFor()
   await api('POST', `/api/v1/runs/${run.id}/inputs`, QUESTION)
   const question = page.getByRole('list', { name: 'Questions' })
   await question.getByText('Which customer?').waitFor()
@@ -114,7 +114,7 @@ productTest('a run is followed as it goes on: calls, waits, questions, runs unde
   await timeline(page).filter({ hasText: 'Which customer?' }).getByText('answered').waitFor()
 
   // A call opens beside it.
-  await timeline(page).filter({ hasText: 'send_email' }).getByRole('link').click()
+  await timeline(page).filter({ hasText: 'write_file' }).getByRole('link').click()
   await page.getByRole('dialog', { name: 'Call' }).getByRole('region', { name: 'Approval' }).getByText('waits', { exact: true }).waitFor()
   await page.keyboard.press('Escape')
 
@@ -183,7 +183,7 @@ productTest('who may only look at a run cannot end it, and a lone call is a run 
 productTest('runs fit a phone', async ({ server, browser }) => {
   const api = asOwner(server)
   const { run, make } = await fill(api)
-  await make({ tool: 'send_email', input: EMAIL, wait: 0 })
+  await make({ tool: 'write_file', input: LETTER, wait: 0 })
   await api('POST', `/api/v1/runs/${run.id}/inputs`, QUESTION)
   const { page, complaints } = await signedIn(browser, server, PHONE)
   await page.goto(`${server.url}/runs`)

@@ -12,16 +12,17 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const READY_MS_MAX = 30_000
 const STOP_MS_MAX = 10_000 // `serve` promises to drain and end within this
 
-function program() {
+export function program() {
   return join(resolve(ROOT, process.env.CARGO_TARGET_DIR ?? 'target'), 'debug', 'toolgate')
 }
 
 // Starts a server with the example tools; returns what it said when it was ready, `{ url, sign_in_url, key_file }`, and
-// `stop`, which ends it and removes its data folder.
-export async function startServer() {
+// its `data` folder, and `stop`, which ends it and removes that. `settings` are variables of its environment.
+export async function startServer(settings = {}) {
   const data = await mkdtemp(join(tmpdir(), 'toolgate-browser-'))
   const args = ['serve', '--json', '--examples', '--listen', '127.0.0.1:0', '--data', data]
-  const child = spawn(program(), args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] })
+  const env = { ...process.env, ...settings }
+  const child = spawn(program(), args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] })
   const log = []
   child.stderr.setEncoding('utf8').on('data', (text) => log.push(text))
   const ended = new Promise((done) => {
@@ -43,7 +44,7 @@ export async function startServer() {
 
   try {
     const ready = JSON.parse(await firstLine(child, ended))
-    return { ...ready, stop }
+    return { ...ready, data, stop }
   } catch (error) {
     await stop().catch(() => {})
     throw new Error(`${program()}: ${error.message}\n${log.join('')}`)

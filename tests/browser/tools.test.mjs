@@ -61,7 +61,10 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await api('PUT', '/api/v1/kill-switches', { scope: 'tool', name: 'calculator', on: true, reason: 'It miscounts' })
   await api('PUT', '/api/v1/secrets/org/SIGNING_KEY', { value: 'a key for the example', tools: ['signText'] })
   await register(api, unrunnable)
+  const critical = (await api('GET', '/api/v1/tools?risk=critical&limit=500')).items.length
   const { page, complaints } = await signedIn(browser, server)
+  // Tall enough for every row: what is out of sight is not in the page.
+  await page.setViewportSize({ width: 1280, height: 4000 })
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Tools' }).click()
   await row(page, 'wait').waitFor()
 
@@ -83,12 +86,14 @@ productTest('the library is searched and filtered, and says what to expect of a 
 
   // Filters are in the address, and the address is a filter.
   await page.getByRole('button', { name: /Risk/ }).click()
-  await page.getByRole('option', { name: 'critical (3)' }).click()
+  await page.getByRole('option', { name: `critical (${critical})` }).click()
   await row(page, 'wait').waitFor({ state: 'detached' })
   assert.equal(new URL(page.url()).search, '?risk=critical')
-  assert.equal(await rowCount(page), 3)
+  // Rows leave one by one on a slow machine.
+  for (let looks = 0; looks < 100 && (await rowCount(page)) !== critical; looks++) await page.waitForTimeout(100)
+  assert.equal(await rowCount(page), critical)
   // Each choice says how many it leaves, together with what is chosen elsewhere.
-  for (const [filter, told] of [['Class', ['stays inside (0)', 'reads outside (0)', 'changes things outside (3)']], ['Origin', ['MCP server (0)']], ['Kind', ['api (']], ['Category', ['(1)']]]) {
+  for (const [filter, told] of [['Class', ['stays inside (0)', 'reads outside (0)', `changes things outside (${critical})`]], ['Origin', ['MCP server (0)']], ['Kind', ['api (']], ['Category', ['(1)']]]) {
     await page.getByRole('button', { name: new RegExp(filter) }).click()
     const options = (await page.getByRole('option').allInnerTexts()).join('\n')
     for (const words of told) assert(options.includes(words), `${filter}: ${words} is not in ${options}`)
@@ -104,7 +109,7 @@ productTest('the library is searched and filtered, and says what to expect of a 
 
   // By words and from the keyboard: `/`, words, down, Enter.
   await open(page, server, '/tools')
-  await row(page, 'wait').waitFor()
+  await row(page, 'calculator').waitFor()
   await page.locator('h1').click()
   await page.keyboard.press('?')
   await page.getByRole('dialog', { name: 'Keys' }).getByText('search the library').waitFor()
@@ -113,7 +118,7 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await page.keyboard.press('/')
   await page.keyboard.type('send an email')
   await page.waitForURL((url) => url.searchParams.get('q') === 'send an email')
-  await row(page, 'wait').waitFor({ state: 'detached' })
+  await row(page, 'calculator').waitFor({ state: 'detached' })
   assert.equal(await page.getByRole('row').nth(1).locator('a').first().getAttribute('href'), '/tools/send_email')
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('ArrowDown')
@@ -126,7 +131,7 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await page.getByRole('heading', { name: 'Nothing fits “zzqxvvk”' }).waitFor()
   await lookedAt(page, 'tools-nothing')
   await page.getByRole('button', { name: 'Show all tools' }).click()
-  await row(page, 'wait').waitFor()
+  await row(page, 'calculator').waitFor()
 
   await page.setViewportSize(PHONE)
   await page.getByRole('button', { name: 'Filters' }).click()

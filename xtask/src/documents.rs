@@ -81,7 +81,11 @@ impl Known<'_> {
         // `file.rs:12` and `file.rs#L12` point into a file.
         let path = word.split([':', '#']).next().unwrap_or(word);
         let fixed: Vec<&str> = path.split('/').take_while(|part| !is_placeholder(part)).collect();
-        let missing = !self.tree.exists(&fixed.join("/"));
+        let fixed = fixed.join("/");
+        // What is made from the sources is there once it was made.
+        let mut ignored = self.tree.text(".gitignore").unwrap_or_default().lines();
+        let is_made = ignored.any(|line| line.strip_prefix('/').is_some_and(|made| fixed.starts_with(made)));
+        let missing = !is_made && !self.tree.exists(&fixed);
         missing.then(|| (format!("`{path}` does not exist"), "correct the path".to_owned()))
     }
 

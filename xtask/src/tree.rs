@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// Folders that hold what was built or fetched, never what was written.
-const SKIPPED: [&str; 4] = [".git", "dist", "node_modules", "target"];
+const SKIPPED: [&str; 5] = [".git", "dist", "node_modules", "target", "venv"];
 const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Debug)]

@@ -18,9 +18,15 @@ pub struct Request {
 
 impl Request {
     pub fn post(path: &str, key: Option<&str>, body: &str, expected: &'static [u8]) -> Self {
+        Self::of("POST", path, key, "", body, expected)
+    }
+
+    /// `headers` are whole lines, each with its end.
+    pub fn of(method: &str, path: &str, key: Option<&str>, headers: &str, body: &str, expected: &'static [u8]) -> Self {
         let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}{headers}Content-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n",
             body.len()
         );
         Self { bytes: format!("{head}{body}").into_bytes(), expected }
@@ -109,7 +115,7 @@ impl Connection {
                 let body = self.buffer.get(head..end).unwrap_or_default();
                 let front = body.get(..body.len().min(256)).unwrap_or_default();
                 let found = front.windows(request.expected.len()).any(|part| part == request.expected);
-                if !self.buffer.starts_with(b"HTTP/1.1 200") || !found {
+                if !self.buffer.starts_with(b"HTTP/1.1 20") || !found {
                     return Err(std::io::Error::other(format!(
                         "an answer that was not expected: {}",
                         String::from_utf8_lossy(&self.buffer)

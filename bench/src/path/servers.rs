@@ -2,14 +2,18 @@
 //! Toolgate with everything that `toolgate serve` switches on, and a bare axum that reads JSON and writes it back.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::routing::post;
 use axum::{Json, Router};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use toolgate_engine::Runners;
-use toolgate_server::{CodeTools, Config, DataFolder, Printed, ServeError, Wiring};
+use toolgate_engine::{Runners, Wiring};
+use toolgate_server::{CodeTools, Config, DataFolder, Printed, ServeError};
 use toolgate_toolbox::{Builtin, Tools};
 use tracing_subscriber::EnvFilter;
 
@@ -19,6 +23,9 @@ use crate::Failure;
 pub const TOOLGATE: &str = "path-server";
 pub const ECHO: &str = "path-echo";
 
+const STARTING_LOOKS_MAX: usize = 200;
+const STARTING_PAUSE: Duration = Duration::from_millis(50);
+
 pub const CODE: CodeTools =
     CodeTools { tools: toolgate_toolbox::TOOLS, builtins: toolgate_toolbox::BUILTINS, runners, printed_by };
 
@@ -27,12 +34,10 @@ fn printed_by(_: Vec<String>) -> Printed {
 }
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
-    let Wiring { store, clock, rng, data, outside: _ } = *wiring;
-    let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: data.join("files") };
-    Runners::default().with("builtin", Arc::new(Builtin::new(tools)))
+    Runners::default().with("builtin", Arc::new(Builtin::new(Tools::new(wiring))))
 }
 
-/// A server in another process of this program. It ends when this value does, and when this process does.
+/// A server in another process. It ends when this value does, and when this process does.
 pub struct Server {
     child: Child,
     pub address: String,
@@ -41,22 +46,38 @@ pub struct Server {
 }
 
 impl Server {
-    #[expect(clippy::disallowed_methods, reason = "this program itself, to tell its CPU time from the load's")]
+    /// This program itself, to tell its CPU time from the load's.
     pub fn start(arguments: &[&str]) -> Result<Self, Failure> {
-        let program = std::env::current_exe()?;
-        // Its log goes where it costs what a log costs and nobody keeps it.
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
+        Self::of(&std::env::current_exe()?, arguments)
+    }
+
+    /// A program that says in its first line where it listens, as `address` or `url`.
+    pub fn of(program: &Path, arguments: &[&str]) -> Result<Self, Failure> {
+        let mut child = spawn(program, arguments, Stdio::piped())?;
         let mut line = String::new();
         let output = child.stdout.take().ok_or("the server has no output")?;
         BufReader::new(output).read_line(&mut line)?;
-        let ready: Value = serde_json::from_str(&line).map_err(|_| "the server did not start")?;
-        let text = |name: &str| ready.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Self { child, address: text("address"), key: text("key") })
+        let ready: Value = serde_json::from_str(&line).map_err(|_| format!("{} did not start", program.display()))?;
+        let text = |name: &str| ready.get(name).and_then(Value::as_str).map(str::to_owned);
+        let address = text("address").or_else(|| Some(text("url")?.trim_start_matches("http://").to_owned()));
+        let key = match text("key_file") {
+            Some(file) => std::fs::read_to_string(file)?.trim().to_owned(),
+            None => text("key").unwrap_or_default(),
+        };
+        Ok(Self { child, address: address.unwrap_or_default(), key })
+    }
+
+    /// A program that was told where to listen and says nothing of it.
+    pub fn at(program: &Path, arguments: &[&str], port: u16) -> Result<Self, Failure> {
+        let child = spawn(program, arguments, Stdio::null())?;
+        let server = Self { child, address: format!("127.0.0.1:{port}"), key: String::new() };
+        for _ in 0..STARTING_LOOKS_MAX {
+            if TcpStream::connect(&server.address).is_ok() {
+                return Ok(server);
+            }
+            std::thread::sleep(STARTING_PAUSE);
+        }
+        Err(format!("{} did not start", program.display()).into())
     }
 
     pub fn process(&self) -> u32 {
@@ -66,10 +87,20 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The end of its input tells it to stop.
+        // The end of its input tells it to stop, or the signal does.
         drop(self.child.stdin.take());
+        if let Some(process) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(process, Signal::TERM);
+        }
         let _ = self.child.wait();
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is compared are processes")]
+fn spawn(program: &Path, arguments: &[&str], output: Stdio) -> std::io::Result<Child> {
+    // Its log goes where it costs what a log costs and nobody keeps it.
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(output).stderr(Stdio::null()).spawn()
 }
 
 /// Until the process that started this one closes our input, or is gone.

@@ -18,6 +18,8 @@ const KINDS: Record<string, readonly string[]> = {
   input: ['runs', 'home'],
 }
 
+const LIVE_KINDS = new Set(Object.values(KINDS).flat())
+
 const GATHER_MS = 400
 const OPEN_AGAIN_MS = 5_000
 
@@ -60,8 +62,10 @@ export function follow(client: QueryClient): () => void {
     // The session idled out or was ended: whoever comes back signs in.
     opened.addEventListener('session_ended', () => void client.invalidateQueries({ queryKey: ['session'] }))
     opened.onopen = () => {
-      // What happened in between is unknown: everything that is shown is asked for again.
+      // The stream tells what happens from here on. What pages read before it stood may already be old, and after a
+      // break anything may be.
       if (wasBroken) void client.invalidateQueries()
+      else for (const kind of LIVE_KINDS) void client.invalidateQueries({ queryKey: [kind] })
       wasBroken = false
       become('live')
     }

@@ -1,5 +1,5 @@
-// What every request says of the page that it comes from: in which tenant it was opened, so that nothing is written into
-// another, and whether anybody is there, so that a page left open keeps no session from idling out.
+// What every request says of the page that it comes from: in which tenant and as whom it was opened, so that nothing is
+// done elsewhere or as somebody else, and whether anybody is there, so that a page left open keeps no session from idling out.
 import type { Schemas } from './client'
 
 type Me = Schemas['Me']
@@ -39,7 +39,10 @@ export function isElsewhere(me: Me): boolean {
 
 /** Marks a request that goes out now. */
 export function marked(request: Request): Request {
-  if (opened) request.headers.set('Toolgate-Tenant', opened.tenant)
+  if (opened) {
+    request.headers.set('Toolgate-Tenant', opened.tenant)
+    request.headers.set('Toolgate-Principal', opened.principal)
+  }
   if (request.method === 'GET' && Date.now() - attendedAt > ATTENDED_MS) request.headers.set('Toolgate-Background', '1')
   return request
 }

@@ -1,7 +1,7 @@
 // Search everything and act, from the keyboard: Ctrl K.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useDeferredValue, useState } from 'react'
+import { type KeyboardEvent, useDeferredValue, useState } from 'react'
 import { Autocomplete, Dialog, Input, Menu, MenuItem, Modal, ModalOverlay, SearchField } from 'react-aria-components'
 import { api, taken } from '../api/client'
 import { to } from '../paths'
@@ -88,19 +88,34 @@ function Finder({ me, onClose }: { me: Me; onClose: () => void }) {
   const entries = (
     asked === '' ? fitting : [...fitting.filter(begins), ...hits, ...fitting.filter((entry) => !begins(entry))]
   ).slice(0, SHOWN_MAX)
+  const choose = (entry: Entry | undefined) => {
+    if (entry === undefined) return
+    onClose()
+    entry.act()
+  }
+  // The first entry is marked a moment after it appears. Who is faster with Enter means it all the same.
+  const chooseUnmarked = (event: KeyboardEvent<HTMLElement>) => {
+    if (event.key !== 'Enter' || event.nativeEvent.isComposing || asked !== words.trim()) return
+    const marked = event.target instanceof Element ? event.target.getAttribute('aria-activedescendant') : null
+    if (marked !== null && document.getElementById(marked) !== null) return
+    event.preventDefault()
+    event.stopPropagation()
+    choose(entries[0])
+  }
   return (
     <Autocomplete inputValue={words} onInputChange={setWords}>
       <SearchField aria-label="Search everything" className={css.search ?? ''} autoFocus>
-        <Input className={css.input ?? ''} placeholder="Find a tool or an agent, or say what to do" />
+        <Input
+          className={css.input ?? ''}
+          placeholder="Find a tool or an agent, or say what to do"
+          onKeyDownCapture={chooseUnmarked}
+        />
       </SearchField>
       <Menu
         items={entries}
         className={css.list ?? ''}
         aria-label="What was found"
-        onAction={(id) => {
-          onClose()
-          entries.find((entry) => entry.id === id)?.act()
-        }}
+        onAction={(id) => choose(entries.find((entry) => entry.id === id))}
         renderEmptyState={() => (
           <p className={css.none}>{found.isFetching ? 'Searching…' : `Nothing is called “${asked}”.`}</p>
         )}

@@ -41,6 +41,13 @@ const reset = createRoute({
   component: lazyRouteComponent(() => import('../pages/sign-in/ResetPage'), 'ResetPage'),
 })
 
+// Behind it, and in a frame of its own: a program sent the browser here.
+const connect = createRoute({
+  getParentRoute: () => root,
+  path: '/oauth/authorize',
+  component: lazyRouteComponent(() => import('../pages/connect/ConnectPage'), 'ConnectPage'),
+})
+
 // Behind it
 const shell = createRoute({ getParentRoute: () => root, id: 'shell', component: Shell })
 const home = createRoute({
@@ -134,6 +141,7 @@ export const router = createRouter({
     signIn,
     invite,
     reset,
+    connect,
     shell.addChildren([
       home,
       tools,

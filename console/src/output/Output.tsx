@@ -117,6 +117,8 @@ function ContentView({ item }: { item: Content }) {
         </p>
       )
     }
+    case 'mcp':
+      return <Generic value={item.block as JsonValue} depth={1} />
     default:
       return <Generic value={item.value as JsonValue} depth={1} />
   }

@@ -5,17 +5,22 @@ mod approval;
 mod audit;
 mod call;
 mod control;
+mod import;
+mod migrate;
 mod moment;
 mod notify;
 mod people;
+mod plugin;
 mod policy;
 mod question;
 mod run;
 mod secret;
 mod sign_in;
+mod skill;
 mod system;
 mod token;
 mod tool;
+mod upstream;
 
 use std::path::{Path, PathBuf};
 
@@ -27,17 +32,22 @@ pub use approval::{Approvals, ApprovalsCommand, Approve, GrantCommand, ListAppro
 pub use audit::{AuditCommand, Entries, Export, ExportFormat, Follow, Verify};
 pub use call::{Call, CallFormat, CallsCommand, Invocations, ListCalls, Report, Settle};
 pub use control::{KillTarget, KillswitchCommand, LimitsCommand, SetLimits, Usage, UsageFormat};
+pub use import::{ImportClient, ImportCommand, ImportOpenapi};
+pub use migrate::{Goblins, Invoke, MigrateCommand};
 pub use moment::Moment;
 pub use notify::{EgressCommand, OpenHost, SettingsCommand, WebhookCommand};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
+pub use plugin::PluginCommand;
 pub use policy::{GuardrailCommand, LabelCommand, PolicyCommand, TestPolicy};
 pub use question::{Answer, Ask, InputCommand};
 pub use run::{NewRun, RunCommand, ShowRun, WorkCommand};
 pub use secret::{In, KeysCommand, SecretCommand};
 pub use sign_in::{InvitationCommand, NewInvitation, SessionCommand, Whose};
+pub use skill::SkillCommand;
 pub use system::{ConfigCommand, DbCommand, Retention, Serve, VerifyResponse};
 pub use token::{TokenCommand, Wanted};
 pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
+pub use upstream::{AddUpstream, UpstreamCommand};
 
 use crate::connect::Environment;
 use crate::failure::EXIT_STATUS;
@@ -120,6 +130,18 @@ pub struct Paging {
 #[derive(Subcommand)]
 pub enum Command {
     Serve(Serve),
+    /// Speak the Model Context Protocol on standard input and output, for clients that start their servers
+    #[command(
+        after_help = "Examples:\n  toolgate mcp                       # in a client's configuration: command \"toolgate\", args [\"mcp\"]\n  toolgate mcp --agent desk          # as an agent, with its tools\n  toolgate --server https://tools.example.com --key-file KEY mcp"
+    )]
+    Mcp {
+        /// Act as this agent: a key is made for it, and revoked at the end
+        #[arg(long)]
+        agent: Option<String>,
+        /// Only what an agent has, or a group of tools: the address `/mcp/NAME`
+        #[arg(long, value_name = "NAME")]
+        at: Option<String>,
+    },
     /// Make the data folder, the database and the first tenant, and say what to do next
     Init,
     /// Check what works and what does not, and say what to do about it
@@ -155,12 +177,22 @@ pub enum Command {
     /// Carry out external tools, by hand or from a script
     #[command(subcommand)]
     Work(WorkCommand),
+    /// Take over what was written for another way of running things
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+    Invoke(Invoke),
     /// List, register, switch and assign tools
     #[command(subcommand)]
     Tool(ToolCommand),
+    /// Make tools of what others describe, and put clients' servers behind the gate
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Manage agents and see which tools they have
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Keep instructions that clients offer their users and agents are given
+    #[command(subcommand)]
+    Skill(SkillCommand),
     /// Manage profiles, which tighten what an agent may do
     #[command(subcommand)]
     Profile(ProfileCommand),
@@ -189,6 +221,12 @@ pub enum Command {
     /// Open hosts inside to tools and webhooks
     #[command(subcommand)]
     Egress(EgressCommand),
+    /// Install plug-ins: components that tools may name
+    #[command(subcommand)]
+    Plugin(PluginCommand),
+    /// Put servers of others behind the gate
+    #[command(subcommand)]
+    Upstream(UpstreamCommand),
     /// Manage API keys
     #[command(subcommand)]
     Key(KeyCommand),

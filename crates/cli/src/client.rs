@@ -13,7 +13,7 @@ use toolgate_contracts::page::PAGE_ITEMS_MAX;
 
 use crate::failure::Failure;
 
-pub use follow::Follower;
+pub use follow::{Follower, Sse};
 pub use local::Local;
 pub use remote::{Reached, Remote};
 
@@ -68,6 +68,22 @@ impl Client {
                 Err(Failure::unreachable("the answer is no text", "check that the URL is a Toolgate server's"))
             }
         }
+    }
+
+    /// Sends a file as it is.
+    pub async fn upload(
+        &self,
+        path: &[&str],
+        query: &[Parameter<'_>],
+        content_type: &'static str,
+        bytes: Vec<u8>,
+    ) -> Result<Value, Failure> {
+        let target = target(path, query)?;
+        let (status, bytes) = match self {
+            Self::Remote(remote) => remote.upload(&target, content_type, bytes).await?,
+            Self::Local(local) => local.upload(&target, content_type, bytes).await?,
+        };
+        answer(status, &bytes)
     }
 
     /// What stands beside the API, at an address that is the same everywhere.
@@ -176,6 +192,11 @@ fn bearer(key: &str) -> Result<HeaderValue, Failure> {
         .map_err(|_| Failure::usage("the key holds characters that no key has", "give the key as it was printed"))?;
     bearer.set_sensitive(true);
     Ok(bearer)
+}
+
+/// A name as one segment of a path.
+pub fn segment(name: &str) -> String {
+    utf8_percent_encode(name, &PLAIN).to_string()
 }
 
 fn target(path: &[&str], query: &[Parameter<'_>]) -> Result<String, Failure> {

@@ -1,15 +1,18 @@
 //! The tools that are compiled into this program, and what runs tools in it.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
+use toolgate_contracts::entries::SandboxEntry;
 use toolgate_contracts::{Fault, FaultKind};
-use toolgate_engine::Runners;
-use toolgate_runners::{Expressions, Requests, Snippets};
-use toolgate_sandbox::{Sandbox, Spawner};
-use toolgate_server::{CodeTools, Printed, Wiring};
+use toolgate_engine::{Runners, Wiring};
+use toolgate_mcp::runner::Servers;
+use toolgate_runners::{Compositions, Expressions, Plugins, Requests, Scripts, Snippets, Statements, Unasked};
+use toolgate_sandbox::{PythonFile, Sandbox, Settings, Spawner};
+use toolgate_server::{CodeTools, Printed};
 use toolgate_toolbox::{Builtin, Tools};
 use zeroize::Zeroizing;
 
@@ -22,22 +25,68 @@ pub const fn code_tools() -> CodeTools {
 }
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
-    let Wiring { store, clock, rng, data, outside } = *wiring;
-    let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: data.join("files") };
+    let Wiring { store, data, outside, entries, .. } = *wiring;
+    let requests = Arc::new(Requests::new(outside.clone()));
+    let tools = Tools::new(wiring);
     let runners = Runners::default()
-        .with("builtin", Arc::new(Builtin::new(tools)))
+        .with("composition", Arc::new(Compositions::default()))
         .with("expression", Arc::new(Expressions::default()))
-        .with("http", Arc::new(Requests::new(outside.clone())));
+        .with("http", Arc::clone(&requests) as _)
+        .with("openapi", requests)
+        .with("prompt", Arc::new(Unasked::default()))
+        .with("sql", Arc::new(Statements::new(tools.databases.clone())))
+        .with("task", Arc::new(Unasked::default()));
+    let runners = match Plugins::open(data, store.clone(), outside.clone()) {
+        Ok(plugins) => runners.with("wasm", Arc::new(plugins)),
+        Err(error) => {
+            tracing::error!("tools of kind `wasm` cannot run: {}", error.message);
+            runners
+        }
+    };
     match Spawner::new() {
         // Nothing is started before the first tool that needs it.
         Ok(spawner) => {
-            let sandbox = Sandbox::new(spawner, toolgate_sandbox::Settings::default());
-            runners.with("python", Arc::new(Snippets::new(sandbox, outside.clone())))
+            let scripts = Scripts::new(entries, spawner.clone());
+            for problem in scripts.problems() {
+                tracing::error!("the operator's script {problem}");
+            }
+            let servers = Servers::new(wiring, Some(spawner.clone()));
+            for problem in servers.problems() {
+                tracing::error!("the operator's server {problem}");
+            }
+            let sandbox = Sandbox::new(spawner, sandbox_settings(&entries.sandbox, data));
+            let snippets = Arc::new(Snippets::new(sandbox, outside.clone()));
+            let tools = tools.with_snippets(Arc::clone(&snippets)).with_scripts(scripts.clone());
+            runners
+                .with("builtin", Arc::new(Builtin::new(tools)))
+                .with("mcp", Arc::new(servers))
+                .with("python", snippets)
+                .with("script", Arc::new(scripts))
         }
         Err(error) => {
-            tracing::error!("tools of kind `python` cannot run: {error}");
-            runners
+            tracing::error!("tools of kind `python` and `script` cannot run: {error}");
+            runners.with("builtin", Arc::new(Builtin::new(tools))).with("mcp", Arc::new(Servers::new(wiring, None)))
         }
+    }
+}
+
+fn sandbox_settings(entry: &SandboxEntry, data: &Path) -> Settings {
+    let usual = Settings::default();
+    Settings {
+        python: entry.python.clone(),
+        libraries: entry.libraries.clone(),
+        preload: entry.preload.clone(),
+        concurrent: entry.concurrent.unwrap_or(usual.concurrent).max(1),
+        warm: entry.warm.unwrap_or(usual.warm),
+        cgroups: entry.cgroups.clone(),
+        wasm: entry.wasm.as_ref().map(|pinned| PythonFile {
+            file: pinned.file.clone(),
+            sha256: pinned.sha256.clone(),
+            cache: Some(data.join("python")),
+        }),
+        runsc: entry.runsc.clone(),
+        gvisor_oldest: entry.gvisor.oldest.clone(),
+        ..usual
     }
 }
 

@@ -11,12 +11,17 @@ mod db;
 mod doctor;
 mod grant;
 mod guardrail;
+mod import;
+mod invoke;
 mod key;
 mod label;
 mod list;
+mod mcp;
+mod migrate;
 mod notify;
 mod pages;
 mod people;
+mod plugin;
 mod policy;
 mod preflight;
 mod profile;
@@ -29,6 +34,7 @@ mod secret;
 mod serve;
 mod server_keys;
 mod sign_in;
+mod skill;
 mod start;
 mod token;
 mod tool;
@@ -37,6 +43,8 @@ mod tool_override;
 mod tool_show;
 mod tool_test;
 mod tool_view;
+mod upstream;
+mod upstream_connect;
 mod verify_response;
 mod work;
 
@@ -52,6 +60,8 @@ use crate::output::{Detail, Output, Paint, note, text_of};
 pub fn offline(command: &Command, output: &Output) -> Option<Done> {
     match command {
         Command::Tool(ToolCommand::Test { path }) => Some(tool_test::run(path, output)),
+        Command::Migrate(command) => Some(migrate::run(command, output)),
+        Command::Import(command) => import::offline(command, output),
         Command::Completions { shell } => Some(pages::completions(*shell, output)),
         Command::Man { out } => Some(pages::man(out.as_deref(), output)),
         Command::Commands => Some(pages::commands(output)),
@@ -63,6 +73,7 @@ pub fn offline(command: &Command, output: &Output) -> Option<Done> {
 pub async fn run(command: Command, session: &Session) -> Done {
     match command {
         Command::Serve(serve) => return serve::run(serve, session).await,
+        Command::Mcp { agent, at } => return mcp::run(agent, at, session).await,
         Command::Doctor => return doctor::run(session).await,
         Command::Config(ConfigCommand::Check { file }) => return config::check(file.as_deref(), session),
         Command::Db(DbCommand::Migrate) => return db::migrate(session).await,
@@ -76,6 +87,9 @@ pub async fn run(command: Command, session: &Session) -> Done {
             }
         }
         _ => {}
+    }
+    if let Command::Import(command) = command {
+        return import::run(command, session).await;
     }
     if let Command::Token(TokenCommand::Narrow { wanted, token_file }) = command {
         return token::narrow(wanted, token_file.as_deref(), session).await;
@@ -92,6 +106,7 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Init => start::init(client, session).await,
         Command::Search { query, kind, limit } => search::run(client, output, &query, kind, limit).await,
         Command::Call(call) => call::run(*call, client, output).await,
+        Command::Invoke(wanted) => invoke::run(wanted, client, output).await,
         Command::Calls(command) => calls::run(command, client, output).await,
         Command::Run(command) => run::run(command, client, output).await,
         Command::Input(command) => question::run(command, client, output).await,
@@ -100,6 +115,7 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Work(command) => work::run(command, client, output).await,
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,
+        Command::Skill(command) => skill::run(command, client, output).await,
         Command::Profile(command) => profile::run(command, client, output).await,
         Command::Policy(command) => policy::run(command, client, output).await,
         Command::Guardrail(command) => guardrail::run(command, client, output).await,
@@ -110,6 +126,8 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Webhook(command) => notify::webhook(command, client, output).await,
         Command::Settings(command) => notify::settings(command, client, output).await,
         Command::Egress(command) => notify::egress(command, client, output).await,
+        Command::Plugin(command) => plugin::run(command, client, output).await,
+        Command::Upstream(command) => upstream::run(command, client, output).await,
         Command::Key(command) => key::run(command, client, output).await,
         Command::Token(command) => token::run(command, client, output).await,
         Command::Secret(command) => secret::run(command, client, output).await,
@@ -127,7 +145,10 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Retention(retention) => delete_old_calls(retention, client, output).await,
         Command::Whoami => whoami(client, output).await,
         Command::Serve(_)
+        | Command::Mcp { .. }
         | Command::Doctor
+        | Command::Import(_)
+        | Command::Migrate(_)
         | Command::Completions { .. }
         | Command::Man { .. }
         | Command::Commands

@@ -32,6 +32,11 @@ impl Environment {
         Self(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect())
     }
 
+    #[cfg(test)]
+    pub fn of(values: &[(&str, &str)]) -> Self {
+        Self(values.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect())
+    }
+
     pub fn path(&self, name: &str) -> Option<&Path> {
         let (_, value) = self.0.iter().find(|(known, value)| known == name && !value.is_empty())?;
         Some(Path::new(value))

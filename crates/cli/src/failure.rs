@@ -18,6 +18,8 @@ pub enum Exit {
     Transient,
     NeedsPerson,
     UnknownTool,
+    /// Of `invoke`: as the script ended.
+    Script(u8),
 }
 
 /// Printed by `toolgate --help` and in the manual.
@@ -44,6 +46,7 @@ impl Exit {
             Self::Transient => 10,
             Self::NeedsPerson => 11,
             Self::UnknownTool => 12,
+            Self::Script(code) => code,
         }
     }
 }

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
     let output = Output::new(if cli.global.json { Format::Json } else { Format::Text }, &environment);
     // What `serve` prints is one line when it is ready, and nothing else.
-    let problem_to_stdout = !matches!(cli.command, Command::Serve(_));
+    let problem_to_stdout = !matches!(cli.command, Command::Serve(_) | Command::Mcp { .. });
     match run(cli, said, environment, output) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {

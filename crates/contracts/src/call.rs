@@ -180,6 +180,11 @@ pub enum Content {
         #[schema(value_type = Object)]
         value: Value,
     },
+    /// A block of another protocol that has no form here, as it came.
+    Mcp {
+        #[schema(value_type = Object)]
+        block: Value,
+    },
 }
 
 words! { AttachmentKind { Blob = "blob", Image = "image", Table = "table" } }

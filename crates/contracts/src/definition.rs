@@ -130,7 +130,7 @@ words! {
 }
 words! {
     /// The least isolation a tool accepts, weakest first.
-    SandboxTier { Process = "process", Namespace = "namespace", Wasm = "wasm", Vm = "vm" }
+    SandboxTier { Process = "process", Namespace = "namespace", Wasm = "wasm", Gvisor = "gvisor", Vm = "vm" }
 }
 
 impl EgressClass {
@@ -291,6 +291,11 @@ pub struct Annotations {
     pub idempotent_hint: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
+}
+
+impl Annotations {
+    /// The hints that are known.
+    pub const NAMES: [&'static str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -468,6 +473,12 @@ impl Definition {
                 if let Some(schema) = members.get_mut(schema) {
                     strip_prose(schema);
                 }
+            }
+            // Which edition of its document an operation came from is for readers, and so is which words a server used.
+            if let Some(Value::Object(runner)) = members.get_mut("runner")
+                && matches!(self.runner, Runner::Openapi(_) | Runner::Mcp(_))
+            {
+                runner.shift_remove("digest");
             }
         }
         json::digest(&content)

@@ -97,6 +97,36 @@ impl ToolError {
         Self { code, message: message.into(), details: Some(json!({"reason": reason})), retry_after_s: None }
     }
 
+    /// Somebody called it off, and it did nothing more.
+    pub fn cancelled() -> Self {
+        Self::because(ErrorCode::PolicyDenied, "cancelled", "the call was cancelled")
+    }
+
+    /// A refused request in the form of a failed call.
+    pub fn of(fault: &Fault) -> Self {
+        let mut details = json!({"remedy": fault.remedy()});
+        // The reasons of a code are a closed list; a fault that has none of them says none.
+        match fault.kind() {
+            FaultKind::Forbidden | FaultKind::NotFound | FaultKind::TooLarge => {
+                details["reason"] = fault.kind().reason().into();
+            }
+            FaultKind::RateLimited => details["reason"] = "rate".into(),
+            _ => {}
+        }
+        if let Some(reason) = fault.details().and_then(|details| details.get("reason")) {
+            details["reason"] = reason.clone();
+        }
+        if let Some(pointer) = fault.pointer() {
+            details["pointer"] = pointer.into();
+        }
+        Self {
+            code: fault.kind().code(),
+            message: fault.told().to_owned(),
+            details: Some(details),
+            retry_after_s: None,
+        }
+    }
+
     /// Adds a member to `details`.
     #[must_use]
     pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
@@ -233,6 +263,9 @@ impl Fault {
             "call" => "list what there is with `toolgate calls list`".to_owned(),
             "approval" => "list what there is with `toolgate approvals`".to_owned(),
             "policy revision" => "list what there is with `toolgate policy list`".to_owned(),
+            "opening" => "list what there is with `toolgate egress list`".to_owned(),
+            "agent or group of tools" => "list the agents with `toolgate agent list`; one has to be yours".to_owned(),
+            "plug-in" => "list what there is with `toolgate plugin list`".to_owned(),
             "acceptance" => "list what there is with `toolgate label acceptances`".to_owned(),
             "question" => "list what there is with `toolgate input list`".to_owned(),
             "kill switch" => "list what there is with `toolgate killswitch list`".to_owned(),

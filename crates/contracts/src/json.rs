@@ -40,13 +40,30 @@ fn place(pointer: &str) -> String {
 
 /// Reads JSON bytes of at most `bytes_max`.
 pub fn read(bytes: &[u8], bytes_max: usize) -> Result<Value, Error> {
+    read_within(bytes, bytes_max, KEYS_MAX, Beyond::Refused)
+}
+
+/// Reads a document that others wrote for other readers: as strictly, with more members, and with `null` for each number
+/// that not every reader holds, so that the rest can be used.
+pub fn read_document(bytes: &[u8], bytes_max: usize, keys_max: usize) -> Result<Value, Error> {
+    read_within(bytes, bytes_max, keys_max, Beyond::Null)
+}
+
+/// Reads a message of another program's protocol: as strictly, with more members, and with the text of each number that
+/// not every reader holds in its place. So the digits of a whole number of 64 bits stay as they are, and who expects a
+/// number is told by its schema that there is none; one message with such a number does not cost the connection.
+pub fn read_message(bytes: &[u8], bytes_max: usize, keys_max: usize) -> Result<Value, Error> {
+    read_within(bytes, bytes_max, keys_max, Beyond::Text)
+}
+
+fn read_within(bytes: &[u8], bytes_max: usize, keys_max: usize, beyond: Beyond) -> Result<Value, Error> {
     if bytes.len() > bytes_max {
         return Err(Error {
             pointer: String::new(),
             message: format!("the document has {} bytes, the limit is {bytes_max}", bytes.len()),
         });
     }
-    let mut limits = Limits { path: Vec::new(), keys: 0, refused: None };
+    let mut limits = Limits { path: Vec::new(), keys: 0, keys_max, beyond, refused: None };
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Strict { limits: &mut limits }.deserialize(&mut deserializer).and_then(|value| {
         deserializer.end()?;
@@ -164,9 +181,19 @@ fn pointer(path: &[String]) -> String {
     })
 }
 
+/// What becomes of a number that a double does not hold.
+#[derive(Clone, Copy)]
+enum Beyond {
+    Refused,
+    Null,
+    Text,
+}
+
 struct Limits {
     path: Vec<String>,
     keys: usize,
+    keys_max: usize,
+    beyond: Beyond,
     /// The message without serde's line and column, which we replace by a pointer.
     refused: Option<String>,
 }
@@ -176,6 +203,14 @@ impl Limits {
         let error = E::custom(&message);
         self.refused = Some(message);
         error
+    }
+
+    fn number_beyond<E: de::Error>(&mut self, number: &str) -> Result<Value, E> {
+        match self.beyond {
+            Beyond::Refused => Err(self.refuse(too_large(number))),
+            Beyond::Null => Ok(Value::Null),
+            Beyond::Text => Ok(Value::String(number.to_owned())),
+        }
     }
 
     fn enter<E: de::Error>(&mut self, token: String) -> Result<(), E> {
@@ -216,14 +251,14 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
         if value > INTEGER_MAX {
-            return Err(self.limits.refuse(too_large(&value.to_string())));
+            return self.limits.number_beyond(&value.to_string());
         }
         Ok(Value::Number(value.into()))
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Value, E> {
         if value.unsigned_abs() > INTEGER_MAX {
-            return Err(self.limits.refuse(too_large(&value.to_string())));
+            return self.limits.number_beyond(&value.to_string());
         }
         Ok(Value::Number(value.into()))
     }
@@ -233,7 +268,10 @@ impl<'de> Visitor<'de> for Strict<'_> {
         if value.fract() == 0.0 {
             // `1.0`, `1` and `-0` are one value in the canonical form, so they are one value here.
             if value.abs() > INTEGER_MAX as f64 {
-                return Err(self.limits.refuse(too_large(&value.to_string())));
+                if matches!(self.limits.beyond, Beyond::Text) {
+                    return Ok(Value::String(format!("{value:e}")));
+                }
+                return self.limits.number_beyond(&value.to_string());
             }
             return Ok(Value::Number((value as i64).into()));
         }
@@ -268,8 +306,9 @@ impl<'de> Visitor<'de> for Strict<'_> {
         while let Some(key) = access.next_key::<String>()? {
             self.limits.enter(key.clone())?;
             self.limits.keys += 1;
-            if self.limits.keys > KEYS_MAX {
-                return Err(self.limits.refuse(format!("more than {KEYS_MAX} object members")));
+            if self.limits.keys > self.limits.keys_max {
+                let message = format!("more than {} object members", self.limits.keys_max);
+                return Err(self.limits.refuse(message));
             }
             if key.starts_with(PRIVATE_PREFIX) {
                 return Err(self.limits.refuse(format!("the key `{key}` is reserved")));
@@ -327,6 +366,25 @@ mod tests {
         let long = format!("\"{}\"", "x".repeat(CALL_BYTES_MAX));
         refuses(&long, "", "the limit is");
         assert!(read(b"\"\xff\"", 99).is_err());
+    }
+
+    #[test]
+    fn a_document_of_others_loses_only_the_numbers_that_nobody_agrees_on() {
+        let text = r#"{"maximum": 9223372036854775807, "minimum": -1e300, "a": [1.0, 2.5]}"#;
+        let value = read_document(text.as_bytes(), 99, 4).unwrap();
+        assert_eq!(value, json!({"maximum": null, "minimum": null, "a": [1, 2.5]}));
+        assert!(read_document(text.as_bytes(), 99, 2).unwrap_err().message.contains("more than 2"));
+        assert!(read_document(br#"{"a":1,"a":2}"#, 99, 4).is_err());
+    }
+
+    #[test]
+    fn a_message_of_others_keeps_the_digits_of_numbers_that_nobody_agrees_on() {
+        let text = r#"{"id": 9007199254740993, "least": -9223372036854775808, "huge": 1e300, "a": [1.0, 2.5]}"#;
+        let value = read_message(text.as_bytes(), 199, 4).unwrap();
+        let kept = json!({"id": "9007199254740993", "least": "-9223372036854775808", "huge": "1e300", "a": [1, 2.5]});
+        assert_eq!(value, kept);
+        assert!(read_message(br#"{"a":1,"a":2}"#, 99, 4).is_err());
+        assert!(read_message(b"1e400", 99, 4).is_err());
     }
 
     #[test]

@@ -7,14 +7,11 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::definition::{EgressClass, Sink, ToolType, words};
+use crate::digest::Digest;
 
 /// Commands, connections and servers are named entries of the operator's configuration, never spelled out here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a definition has one runner; an indirection would only be in the reader's way"
-)]
 pub enum Runner {
     Builtin(Builtin),
     Http(Http),
@@ -83,6 +80,9 @@ pub struct HttpAuth {
     pub header: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
+    /// The query parameter that carries it, where no header does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -98,14 +98,106 @@ pub struct Pagination {
     pub max_pages: Option<u32>,
 }
 
-/// One operation of an imported OpenAPI document.
+/// One operation of an imported OpenAPI document, with everything that its request is made of: the document itself is
+/// not read again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Openapi {
+    /// Where the document came from.
     pub document: String,
+    /// SHA-256 of the document as it was when the operation came from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
     pub operation: String,
     pub method: Method,
+    /// Scheme, host, port and what stands before the path of every operation.
+    pub server: String,
+    /// With a place such as `{id}` for each argument in it.
     pub path: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<OperationParameter>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<OperationBody>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<HttpAuth>,
+    /// The media type that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept: Option<String>,
+}
+
+words! { ParameterPlace { Path = "path", Query = "query", Header = "header" } }
+words! {
+    /// How a value is written into its place: OpenAPI's words, and `json` for a parameter whose content is JSON.
+    ParameterStyle {
+        Simple = "simple",
+        Label = "label",
+        Matrix = "matrix",
+        Form = "form",
+        SpaceDelimited = "spaceDelimited",
+        PipeDelimited = "pipeDelimited",
+        DeepObject = "deepObject",
+        Json = "json",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OperationParameter {
+    pub name: String,
+    #[serde(rename = "in")]
+    pub place: ParameterPlace,
+    /// The member of the input that fills it, where that has another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argument: Option<String>,
+    /// Without it `form` in a query, else `simple`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub style: Option<ParameterStyle>,
+    /// Without it true for `form` and `deepObject`, else false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explode: Option<bool>,
+}
+
+impl OperationParameter {
+    pub fn argument(&self) -> &str {
+        self.argument.as_deref().unwrap_or(&self.name)
+    }
+
+    pub fn effective_style(&self) -> ParameterStyle {
+        self.style.unwrap_or(match self.place {
+            ParameterPlace::Query => ParameterStyle::Form,
+            ParameterPlace::Path | ParameterPlace::Header => ParameterStyle::Simple,
+        })
+    }
+
+    pub fn explodes(&self) -> bool {
+        let by_style = matches!(self.effective_style(), ParameterStyle::Form | ParameterStyle::DeepObject);
+        self.explode.unwrap_or(by_style)
+    }
+}
+
+/// What the request carries: either some members of the input, or one of them as the whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OperationBody {
+    /// JSON, `application/x-www-form-urlencoded`, `multipart/form-data` or text.
+    pub content_type: String,
+    /// The member of the input that is the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argument: Option<String>,
+    /// The members of the input that are the body's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
+    /// Which members of the body are files, given in base64: for `multipart/form-data`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Whether a body goes out that has no member.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub required: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -134,7 +226,12 @@ pub struct Python {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wasm {
+    /// The name of an installed plug-in.
     pub plugin: String,
+    /// Of its component. Absent only in a file: registering pins the newest version of the plug-in, so that a grant for
+    /// this behaviour is one for these bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostAccess>,
 }
@@ -164,6 +261,7 @@ pub struct Prompt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
+    /// What is to be done, with places for arguments.
     pub task: String,
     #[serde(default)]
     pub wait: bool,
@@ -184,11 +282,13 @@ pub struct CompositionStep {
     pub id: String,
     /// `name` or `name@version`.
     pub tool: String,
+    /// Texts in it have places for `input.NAME` and for `steps.ID`, the output of an earlier step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub input: BTreeMap<String, Value>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
+    /// Earlier steps that must have ended. Absent: the one before; empty: none, so that it begins at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -208,8 +308,11 @@ pub struct Record {
 #[serde(deny_unknown_fields)]
 pub struct Mcp {
     pub server: String,
-    #[schema(value_type = String)]
+    /// By the server's own name for it.
     pub tool: String,
+    /// SHA-256 of the tool as the server described it when that was accepted. Absent only in a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
 }
 
 /// Run in somebody's own process, by lease.
@@ -325,6 +428,13 @@ mod tests {
             r#"{"kind":"wasm","plugin":"p","hosts":[{"host":"a.test","methods":["GET","POST"]}]}"#,
             EgressClass::Write,
         );
+        let operation = |method: &str| {
+            format!(
+                r#"{{"kind":"openapi","document":"d","operation":"o","method":"{method}","server":"https://a.test","path":"/"}}"#
+            )
+        };
+        floor(&operation("HEAD"), EgressClass::ReadOnly);
+        floor(&operation("DELETE"), EgressClass::Write);
         floor(r#"{"kind":"external"}"#, EgressClass::Write);
         floor(r#"{"kind":"script","entry":"build"}"#, EgressClass::Write);
         floor(r#"{"kind":"expression","cel":"1"}"#, EgressClass::None);

@@ -1,5 +1,7 @@
 //! Which SQL statements only read. What is not plainly a read counts as a write: a class too strict costs a question,
-//! one too mild costs the effect.
+//! one too mild costs the effect. [`judge`] says which are sent at all.
+
+pub mod judge;
 
 /// Functions that compute and touch nothing; every other call may do anything.
 const PURE_FUNCTIONS: &[&str] = &[

@@ -30,7 +30,7 @@ use crate::dial::{self, Protocol, Tls, Trust};
 use crate::error::{EgressError, Rule};
 use crate::limits::{HEADER_BYTES_MAX, HOPS_MAX, Limits, UPLOAD_BYTES_PER_S};
 use crate::pool::{Connection, Key, Pool};
-use crate::request::{Effect, Redirects, Request, redirected};
+use crate::request::{Effect, Packing, Redirects, Request, redirected};
 use crate::resolve::{Resolve, SystemResolver};
 use crate::target::{Permitted, Target};
 use crate::way::{Endpoint, Way};
@@ -356,7 +356,11 @@ fn outgoing(target: &Target, request: &Request) -> Result<hyper::Request<Full<By
         .map_err(wrong)?;
     let headers = outgoing.headers_mut();
     headers.extend(request.headers.clone());
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    let packing = match request.packing {
+        Packing::Gzip => HeaderValue::from_static("gzip"),
+        Packing::Plain => HeaderValue::from_static("identity"),
+    };
+    headers.insert(header::ACCEPT_ENCODING, packing);
     headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
     Ok(outgoing)
 }

@@ -109,6 +109,11 @@ impl EgressError {
         Self(Box::new(Inner { rule, told, remedy, host: None, logged: None, sent: Sent::No, openings: Vec::new() }))
     }
 
+    /// There is no way out at all: whose it would be is gone, or closed itself to hosts that cannot be read.
+    pub fn no_way(fault: &Fault) -> Self {
+        Self::new(Rule::Hosts, fault.told(), fault.remedy())
+    }
+
     pub(crate) fn of(mut self, host: impl fmt::Display) -> Self {
         self.0.host = Some(host.to_string());
         self

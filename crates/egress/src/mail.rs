@@ -113,6 +113,7 @@ pub struct Mail {
     /// `Toolgate <toolgate@example.com>` or the bare address.
     pub from: String,
     pub to: Vec<String>,
+    pub cc: Vec<String>,
     pub subject: String,
     pub text: String,
     /// Without brackets: `id@host`. The same for every attempt at one mail, so that a second copy is known as such.
@@ -124,6 +125,8 @@ pub struct Mail {
 pub struct Mailer {
     connector: Connector,
     relay: Arc<Relay>,
+    /// Whom mail is from that nobody else signs.
+    sender: Arc<str>,
     hello: ClientId,
     limits: Limits,
     timeout: Duration,
@@ -131,16 +134,26 @@ pub struct Mailer {
 
 impl Mailer {
     /// `hello` is the name this server gives itself, best the host of its public URL.
-    pub fn new(connector: Connector, relay: Relay, hello: &str) -> Self {
+    pub fn new(connector: Connector, relay: Relay, sender: &str, hello: &str) -> Self {
         let is_name = matches!(Host::parse(hello), Ok(Host::Domain(_)));
         let hello = if is_name { ClientId::Domain(hello.to_owned()) } else { ClientId::default() };
-        Self { connector, relay: Arc::new(relay), hello, limits: Limits::default(), timeout: MAIL_TIMEOUT }
+        let (relay, sender) = (Arc::new(relay), sender.into());
+        Self { connector, relay, sender, hello, limits: Limits::default(), timeout: MAIL_TIMEOUT }
+    }
+
+    pub fn sender(&self) -> &str {
+        &self.sender
     }
 
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// Whether a mail can be written at all.
+    pub fn check(&self, mail: &Mail) -> Result<(), EgressError> {
+        self.message(mail).map(drop)
     }
 
     pub async fn send(&self, mail: &Mail) -> Result<(), EgressError> {
@@ -172,7 +185,7 @@ impl Mailer {
     }
 
     fn message(&self, mail: &Mail) -> Result<lettre::Message, EgressError> {
-        let Mail { from, to, subject, text, message_id } = mail;
+        let Mail { from, to, cc, subject, text, message_id } = mail;
         let wrong =
             |what: &str| EgressError::new(Rule::Header, format!("the mail has {what}"), "correct it; nothing was sent");
         let mailbox = |text: &str| {
@@ -199,6 +212,9 @@ impl Mailer {
             .header(lettre::message::header::ContentType::TEXT_PLAIN);
         for address in to {
             builder = builder.to(mailbox(address)?);
+        }
+        for address in cc {
+            builder = builder.cc(mailbox(address)?);
         }
         builder.body(text.clone()).map_err(|error| wrong("a text that cannot be sent").with_log(error))
     }

@@ -26,6 +26,14 @@ pub enum Effect {
     Write,
 }
 
+/// How an answer may be packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    Gzip,
+    /// For streams that are read while they come: what inflates holds back until it has enough.
+    Plain,
+}
+
 /// No `Debug`: headers hold secrets.
 #[derive(Clone)]
 pub struct Request {
@@ -34,6 +42,7 @@ pub struct Request {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub redirects: Redirects,
+    pub packing: Packing,
     pub effect: Effect,
     /// Headers whose values are secrets: another origin never gets them. Only a `Cookie` that is named here may be set.
     pub secret_headers: Vec<HeaderName>,
@@ -51,6 +60,7 @@ impl Request {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             redirects: Redirects::Return,
+            packing: Packing::Gzip,
             effect,
             secret_headers: Vec::new(),
             timeout: REQUEST_TIMEOUT_DEFAULT,

@@ -93,6 +93,12 @@ impl Target {
         {
             return Err(self.never("a metadata service"));
         }
+        // Nobody is told to open what can never be opened.
+        if let Some(ip) = self.literal()
+            && let Range::Never(what) = address::seen_from_here(SocketAddr::new(ip, self.port), &[])
+        {
+            return Err(self.never(what));
+        }
         if !way.lists_admit(&self.host, self.port) {
             let told = format!("`{self}` is not on the list of hosts that this may reach");
             let remedy = "use a listed host, or have the list of the tool, profile or tenant extended";

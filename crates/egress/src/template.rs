@@ -79,6 +79,12 @@ impl Template {
     }
 
     pub fn render(&self, value: impl Fn(&str) -> Option<String>) -> Result<Url, EgressError> {
+        self.render_encoded(|name| value(name).map(|value| utf8_percent_encode(&value, ENCODED).to_string()))
+    }
+
+    /// With values that are percent-encoded already, and have `;`, `=` or `,` between their parts where a style of
+    /// OpenAPI wants them.
+    pub fn render_encoded(&self, value: impl Fn(&str) -> Option<String>) -> Result<Url, EgressError> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
@@ -88,11 +94,14 @@ impl Template {
                         let told = format!("the URL needs a value for `{name}`");
                         return Err(EgressError::new(Rule::Url, told, "give it among the arguments"));
                     };
-                    if value.contains(['\r', '\n', '\0']) {
+                    if percent_decode_str(&value).any(|byte| matches!(byte, b'\r' | b'\n' | b'\0')) {
                         let told = format!("the value of `{name}` holds a line break");
                         return Err(EgressError::new(Rule::Url, told, "give one line"));
                     }
-                    text.extend(utf8_percent_encode(&value, ENCODED));
+                    if !value.bytes().all(is_encoded) {
+                        return Err(left());
+                    }
+                    text.push_str(&value);
                 }
             }
             if text.len() > URL_BYTES_MAX {
@@ -100,10 +109,6 @@ impl Template {
                 return Err(EgressError::new(Rule::Url, told, "give shorter values"));
             }
         }
-        let left = || {
-            let told = "a value leaves its place in the URL: it is empty, `.` or `..` where a path segment is needed";
-            EgressError::new(Rule::Url, told, "give another value")
-        };
         let rendered = Url::parse(&text).map_err(|_| left())?;
         let path = text.split_once("://").map_or("", |(_, rest)| rest).split('?').next().unwrap_or_default();
         let is_whole = path.split('/').skip(1).all(|segment| !is_dots(segment))
@@ -127,6 +132,15 @@ fn is_alike(rendered: &Url, model: &Url) -> bool {
 /// Which path segments are empty: `DELETE /users/{id}` without an id would mean all users.
 fn emptiness(url: &Url) -> impl Iterator<Item = bool> {
     url.path_segments().into_iter().flatten().map(str::is_empty)
+}
+
+fn left() -> EgressError {
+    let told = "a value leaves its place in the URL: it is empty, `.` or `..` where a path segment is needed";
+    EgressError::new(Rule::Url, told, "give another value")
+}
+
+fn is_encoded(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%;=,".contains(&byte)
 }
 
 fn is_dots(segment: &str) -> bool {

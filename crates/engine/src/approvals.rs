@@ -13,12 +13,13 @@ mod eligible;
 mod ending;
 mod judge;
 mod park;
+mod preview;
 mod resume;
 mod standing;
 mod time;
 mod vote;
 
-pub use card::{Card, CardVote, Earlier};
+pub use card::{Card, CardPreview, CardVote, Earlier};
 pub use decide::{BulkAnswer, Choice, Decided};
 pub use park::PENDING_APPROVALS_PER_CALLER_MAX;
 pub(crate) use resume::Resuming;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{Approvers, EgressClass, Hitl, HitlMode, PermissionPolicy, Risk};
-use toolgate_contracts::{AskCode, AskReason, ErrorCode, Mode, Runner, ToolError};
+use toolgate_contracts::{AskCode, AskReason, ErrorCode, Mode, Permission, Runner, ToolError};
 use toolgate_policy::cedar::{Ask, Call, Circumstances, Unattended};
 use toolgate_policy::labels::{self, RuleHit, SinkFacts};
 use toolgate_registry::snapshot::ResolvedTool;
@@ -33,6 +33,9 @@ pub struct Asking {
     pub person_required: bool,
     /// Whether a standing grant may answer.
     pub standing: bool,
+    /// The right that whoever approves lends to the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrows: Option<Permission>,
 }
 
 /// Reasons as they are gathered.
@@ -96,6 +99,7 @@ impl Asks {
             approvers: self.approvers,
             person_required: mode != Mode::DryRun && (writes || self.by_label),
             standing: !self.no_standing,
+            borrows: None,
         })
     }
 }
@@ -112,6 +116,7 @@ impl Asking {
             || new_demand
             || strictness(self.mode) > strictness(before.mode)
             || (self.person_required && !before.person_required)
+            || (self.borrows.is_some() && self.borrows != before.borrows)
     }
 
     /// How many people at least.

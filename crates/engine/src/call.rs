@@ -7,11 +7,13 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::{
-    AgentId, CallId, Mode, Permissions, Principal, ResolvedSecret, RunId, Slug, StepId, TenantId, Timestamp,
+    AgentId, ApprovalId, CallId, Caller, Mode, Permission, Permissions, Principal, ResolvedSecret, RunId, Slug, Source,
+    StepId, TenantId, Timestamp,
 };
 use toolgate_registry::snapshot::ResolvedTool;
 
 use crate::runner::OutputSink;
+use crate::submit::Beside;
 
 /// INVARIANT: `input` is what validation let through, with defaults filled in; nothing changes it afterwards.
 #[derive(Debug)]
@@ -23,8 +25,13 @@ pub struct Call {
     pub tenant_slug: Slug,
     /// The run of a lone call has the call's id.
     pub run: RunId,
+    /// Whether that run stands for itself, so that other calls may be in it.
+    pub in_run: bool,
     pub step: Option<StepId>,
     pub seq: u32,
+    /// Who asked, with all of their rights: what the call asks of the gate in turn it asks as them.
+    pub caller: Caller,
+    pub source: Source,
     pub principal: Principal,
     pub agent: Option<AgentId>,
     /// What the caller may do: results are not shared across different rights.
@@ -34,6 +41,10 @@ pub struct Call {
     pub examining: bool,
     pub tool: ResolvedTool,
     pub input: Arc<Value>,
+    /// The right that people lent it with their approval; nothing else sets it.
+    pub lent: Option<Lent>,
+    /// From whoever began it, if they still wait.
+    pub beside: Option<Beside>,
     /// Which secrets it was asked with: what it is given when it runs is these or none.
     pub secrets: Vec<ResolvedSecret>,
     pub timeout: Duration,
@@ -42,6 +53,15 @@ pub struct Call {
     pub cancel: CancellationToken,
     /// Where output goes as it comes; the result itself is returned.
     pub output: OutputSink,
+}
+
+/// A right that a call has because people approved it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lent {
+    pub right: Permission,
+    pub approval: ApprovalId,
+    /// Who approved; each of them holds the right.
+    pub by: Vec<String>,
 }
 
 impl Call {

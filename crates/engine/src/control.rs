@@ -31,7 +31,7 @@ const REASON_BYTES_MAX: usize = 1000;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// `completed` or `failed`.
+    /// `completed`, `failed`, or `outcome_unknown` where it may have had its effect or not.
     pub status: Status,
     /// What the tool gave back; for more than one value use `result`.
     #[serde(default)]
@@ -349,10 +349,22 @@ impl Engine {
                 };
                 (status, Ended { cost: record.cost_estimate, ..Ended::refused(error) })
             }
+            Status::OutcomeUnknown => {
+                let error = error.unwrap_or_else(|| {
+                    let message = "the worker does not know how it ended";
+                    ToolError::because(ErrorCode::ProviderError, "interrupted", message)
+                });
+                let error = output::redacted(error, &redactor);
+                // What has no effect has none to be unsure of.
+                if record.effect_free {
+                    (Status::Failed, Ended { cost: record.cost_estimate, ..Ended::refused(error) })
+                } else {
+                    (Status::OutcomeUnknown, Ended::refused(unknown(&error.message)))
+                }
+            }
             other => {
-                return Err(
-                    Fault::invalid(format!("`status` is {other}"), "report `completed` or `failed`").at("/status")
-                );
+                let remedy = "report `completed`, `failed` or `outcome_unknown`";
+                return Err(Fault::invalid(format!("`status` is {other}"), remedy).at("/status"));
             }
         };
         ended.reported_cost = cost;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
-use toolgate_contracts::{CallId, Clock, Fault, Id, Rng, RunId, TenantId};
+use toolgate_contracts::plugin::ReadPlugin;
+use toolgate_contracts::{CallId, Clock, Definition, Digest, Fault, Id, Rng, RunId, TenantId, ToolError};
 use toolgate_registry::commands::Registry;
 use toolgate_store::Store;
 use toolgate_vault::{Keyring, Purpose, RunKey, Vault};
@@ -81,6 +82,8 @@ pub struct Inner {
     pub(crate) parallel: Mutex<HashMap<Crowd, u32>>,
     /// What callers without runs have seen, remembered for a moment.
     pub(crate) contexts: moka::sync::Cache<(TenantId, String), Arc<Seen>>,
+    /// Whether somebody was told that a call of theirs is pending, remembered for a moment.
+    pub(crate) told: moka::sync::Cache<(TenantId, String), bool>,
     /// Approved calls that this replica is at, and where the rounds over what waits stand.
     pub(crate) resuming: Resuming,
     rounds: Mutex<Rounds>,
@@ -119,6 +122,7 @@ impl Engine {
             places: Arc::new(Semaphore::new(CALLS_AT_ONCE_MAX)),
             parallel: Mutex::default(),
             contexts: moka::sync::Cache::builder().max_capacity(CONTEXTS_MAX).time_to_live(SEEN_FOR).build(),
+            told: moka::sync::Cache::builder().max_capacity(CONTEXTS_MAX).time_to_live(SEEN_FOR).build(),
             resuming: Resuming::default(),
             rounds: Mutex::default(),
             signals: broadcast::channel(SIGNALS_MAX).0,
@@ -158,6 +162,31 @@ impl Engine {
     /// What the runners of this program need of the machine.
     pub async fn needs(&self) -> Vec<crate::runner::Need> {
         self.runners.needs().await
+    }
+
+    /// What only the runner of this definition can find wrong with it. Where it has none here, nothing is found.
+    pub async fn examine(&self, definition: &Definition) -> Result<(), ToolError> {
+        match self.runners.get(definition) {
+            Ok(runner) => runner.examine(definition).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What a component says of itself, before it is installed.
+    pub async fn read_plugin(&self, component: Vec<u8>) -> Result<ReadPlugin, Fault> {
+        self.runners.of_plugins()?.read_plugin(component).await
+    }
+
+    /// Tells whoever runs plug-ins that one was removed.
+    pub async fn forget_plugin(&self, digest: Digest) {
+        if let Ok(runner) = self.runners.of_plugins() {
+            runner.forget_plugin(digest).await;
+        }
+    }
+
+    /// Ends what runners started, when the program ends.
+    pub async fn close_runners(&self) {
+        self.runners.close().await;
     }
 
     pub fn audit(&self) -> &Audit {

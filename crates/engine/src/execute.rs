@@ -27,6 +27,7 @@ use crate::runner::{Done, NewAttachment, Outcome, Runner};
 use crate::secrets::{self, Opened, Secrets};
 use crate::shared::{Answer, CacheKey, CacheParts, Cached, Flight, KeptAttachment, Sharing};
 use toolgate_contracts::Envelope;
+use toolgate_policy::labels::Labels;
 use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_store::{Change, Durability, Error};
 use toolgate_vault::{Redactor, RedactorStream};
@@ -116,7 +117,12 @@ impl Engine {
             Ok(Ran { outcome: Outcome::HandedOver, .. }) => {
                 return Box::pin(self.answer(call.tenant, call.id)).await;
             }
-            Ok(ran) => self.conclude(&prepared, ran, &redactor(&opened)).await?,
+            Ok(ran) => {
+                if let Outcome::Done(done) = &ran.outcome {
+                    prepared.brings = prepared.brings.join(Labels::from(done.labels.as_slice()));
+                }
+                self.conclude(&prepared, ran, &redactor(&opened)).await?
+            }
             Err(stop) => stopped(&prepared, &stop),
         };
         let finished = match written {
@@ -261,7 +267,7 @@ impl Engine {
                     is_error,
                     app_data: app_data.map(|value| redactor.redact_json(value)),
                 };
-                let labels = call.tool.definition.labels.as_ref().map(|rules| rules.adds.clone()).unwrap_or_default();
+                let labels = done.labels.clone();
                 Some(Ok(Arc::new(Cached { result, labels, stored_at: self.clock.now(), attachments })))
             }
             Outcome::Failed(error) => Some(Err(output::redacted(error.clone(), redactor))),
@@ -273,7 +279,7 @@ impl Engine {
     async fn attempts(&self, runner: &dyn Runner, call: &Arc<Call>, secrets: &Arc<Secrets>) -> (Outcome, u32) {
         let mut attempt = 1;
         loop {
-            let Some(permit) = Permit::issue(Arc::clone(call), attempt, secrets) else {
+            let Some(permit) = Permit::issue(Arc::clone(call), attempt, secrets, Some(self)) else {
                 let error =
                     ToolError::because(ErrorCode::ProviderError, "interrupted", "a call with effects runs once");
                 return (error.into(), attempt - 1);
@@ -299,6 +305,10 @@ impl Engine {
     /// says otherwise, the same principal.
     fn cache_key(&self, call: &Call) -> Option<(CacheKey, Option<Duration>)> {
         let definition = &call.tool.definition;
+        // What its steps used, and what they may give to whom, only their own calls know.
+        if matches!(definition.runner, toolgate_contracts::Runner::Composition(_)) {
+            return None;
+        }
         let kept = match definition.cache_policy() {
             CachePolicy::None => return None,
             CachePolicy::Ttl => Some(Duration::from_secs(definition.cache_ttl_s.unwrap_or(60))),
@@ -329,7 +339,7 @@ impl Engine {
     }
 
     /// A result after every guardrail has looked at it, unless it is a guardrail's own question.
-    async fn examined(&self, call: &Call, shaped: Shaped) -> Shaped {
+    pub(crate) async fn examined(&self, call: &Call, shaped: Shaped) -> Shaped {
         let watched = |registry: &Arc<TenantRegistry>| !registry.deciding.guardrails.is_empty();
         if call.examining || !self.registry.snapshot().tenant(call.tenant).is_ok_and(watched) {
             return shaped;
@@ -599,7 +609,7 @@ fn from_cache(cached: Cached) -> Outcome {
         .into_iter()
         .map(|KeptAttachment { kind, content_type, bytes }| NewAttachment { kind, content_type, bytes })
         .collect();
-    Outcome::Done(Done { result: cached.result, attachments, cost: None, units: None })
+    Outcome::Done(Done { result: cached.result, attachments, labels: cached.labels, cost: None, units: None })
 }
 
 /// How long to wait before trying again what may go better then; `None` for what will not.

@@ -7,13 +7,14 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use toolgate_contracts::definition::OUTPUT_BYTES_DEFAULT;
 use toolgate_contracts::{
     CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, LeaseId, Mode, Permission, RunId, Runner as Kind, Source,
     Status, TenantId, Timestamp, ToolError, ToolId, ToolName,
 };
-use toolgate_store::Change;
 use toolgate_store::Error;
 use toolgate_store::calls::CallRecord;
+use toolgate_store::{Change, Durability};
 use utoipa::ToSchema;
 
 use crate::control::Report;
@@ -29,6 +30,8 @@ pub const LEASE_S: i64 = 60;
 pub const RECORDED_S: i64 = 24 * 60 * 60;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const TOOLS_MAX: usize = 100;
+/// What one heartbeat may carry of a tool's output.
+pub const BEAT_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// A call of an external tool is offered to workers with the commit that begins it, so there is nothing left to run
 /// here. What they do is theirs; the gate let it through, and records what they say.
@@ -106,6 +109,15 @@ impl Serialize for LeasedSecrets {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|secret| (secret.name(), secret.expose_text())))
     }
+}
+
+/// What a worker says with a heartbeat.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// What the tool says while it runs, in whole lines: shown at once to whoever follows the call.
+    #[serde(default)]
+    pub output: Option<String>,
 }
 
 /// What a heartbeat tells back.
@@ -265,7 +277,13 @@ impl Engine {
     }
 
     /// The worker is alive and wants more time.
-    pub async fn keep_alive(&self, caller: &Caller, lease: LeaseId) -> Result<Kept, Fault> {
+    pub async fn keep_alive(&self, caller: &Caller, lease: LeaseId, beat: Heartbeat) -> Result<Kept, Fault> {
+        let output = beat.output.unwrap_or_default();
+        if output.len() > BEAT_OUTPUT_BYTES_MAX {
+            let told = format!("`output` has {} bytes", output.len());
+            let remedy = format!("send at most {BEAT_OUTPUT_BYTES_MAX} with one heartbeat");
+            return Err(Fault::new(toolgate_contracts::FaultKind::TooLarge, told, remedy).at("/output"));
+        }
         let lost = Fault::conflict("the lease is not yours or has run out", "lease work again");
         let record = self.held_by(caller, lease).await?.ok_or_else(|| lost.clone())?;
         let now = self.clock.now();
@@ -274,7 +292,35 @@ impl Engine {
         let mut change = Change::new(caller.tenant);
         change.keep_lease(lease, caller.principal, expires_at, now, lost);
         self.store.commit(change).await?;
+        if !output.is_empty() {
+            self.append_of_worker(caller.tenant, &record, &output).await?;
+        }
         Ok(Kept { expires_at, cancel_requested: record.cancel_requested_by.is_some() })
+    }
+
+    /// Output as a worker tells it, held to what a runner's own is held to: redacted, bounded, and shown to nobody
+    /// where a result is looked at first. Each telling is redacted by itself, since the next may meet another replica.
+    async fn append_of_worker(&self, tenant: TenantId, record: &CallRecord, output: &str) -> Result<(), Fault> {
+        let Some(tool) = self.version_of(tenant, record) else { return Ok(()) };
+        // A secret that has changed meanwhile is not known any more, so nothing can be shown.
+        let Some(redactor) = self.redactor_of(tenant, record).await? else { return Ok(()) };
+        if self.withholds_of(tenant, record.agent, &tool) {
+            return Ok(());
+        }
+        let after = self.store.first_event_of(tenant, record.run, record.id).await?.max(1);
+        let (parts, bytes) = self.store.parts_told(tenant, record.run, after, record.id).await?;
+        if bytes > tool.definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT) {
+            return Ok(());
+        }
+        let mut change = Change::new(tenant).durability(Durability::Process);
+        let text = redactor.redact_text(output);
+        change.append_part(record.run, after, record.id, parts + 1, &text, self.clock.now());
+        match self.store.commit(change).await {
+            Ok(_) => self.signal(tenant, record.run, Some(record.id)),
+            // Told twice at once: the lease holds all the same.
+            Err(error) => tracing::warn!(call = %record.id, "output of a worker is not kept: {error}"),
+        }
+        Ok(())
     }
 
     /// `record` mode: the submitter is the worker, and runs the tool only when told `running`.

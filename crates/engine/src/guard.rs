@@ -327,13 +327,18 @@ impl Engine {
 
     /// Whether a result is looked at before anybody reads it: then nothing of it is shown as it comes.
     pub(crate) fn withholds(&self, call: &Call) -> bool {
+        !call.examining && self.withholds_of(call.tenant, call.agent, &call.tool)
+    }
+
+    /// The same for a call that somebody else carries out.
+    pub(crate) fn withholds_of(&self, tenant: TenantId, agent: Option<AgentId>, tool: &ResolvedTool) -> bool {
         let snapshot = self.registry.snapshot();
-        let Ok(registry) = snapshot.tenant(call.tenant) else { return true };
-        if registry.deciding.guardrails.is_empty() || call.examining {
+        let Ok(registry) = snapshot.tenant(tenant) else { return true };
+        if registry.deciding.guardrails.is_empty() {
             return false;
         }
-        let demanded = demanded_of(registry, call.agent.and_then(|id| registry.agents.get(&id)), &call.tool);
-        watches(registry, &demanded, &call.tool, Stage::ToolResult)
+        let demanded = demanded_of(registry, agent.and_then(|id| registry.agents.get(&id)), tool);
+        watches(registry, &demanded, tool, Stage::ToolResult)
             .map_or(true, |watches| watches.iter().any(|watch| matches!(watch, Watch::Guard(_))))
     }
 
@@ -363,7 +368,7 @@ impl Engine {
 
     /// Refuses a guardrail whose detector is a tool that nothing here runs: it would stop every call that it looks at.
     pub fn check_detector_runs(&self, caller: &Caller, guardrail: &Guardrail) -> Result<(), Fault> {
-        if guardrail.detector.kind != DetectorKind::Tool {
+        if guardrail.detector.kind == DetectorKind::Builtin {
             return Ok(());
         }
         let snapshot = self.registry.snapshot();
@@ -406,9 +411,6 @@ impl Engine {
     ) -> Looked {
         let failed = Looked::Failed;
         let detector = &guard.guardrail.detector;
-        if detector.kind != DetectorKind::Tool {
-            return failed(format!("detectors of kind `{}` cannot run on this server", detector.kind));
-        }
         let snapshot = self.registry.snapshot();
         let today = self.clock.now().day();
         let found = snapshot

@@ -73,7 +73,20 @@ impl Engine {
             _ => Vec::new(),
         };
         let seen = self.seen_before(caller, registry, &tool, run.as_ref(), &request).await?;
-        Ok(Asked { caller: caller.clone(), source, request, tool, agent, run, above, key, wait, seen, manner })
+        Ok(Asked {
+            caller: caller.clone(),
+            source,
+            request,
+            tool,
+            agent,
+            run,
+            above,
+            key,
+            wait,
+            seen,
+            manner,
+            beside: None,
+        })
     }
 
     /// Who the agent is comes from the credential; a request, or the run, may only name one that this caller manages.
@@ -154,7 +167,7 @@ pub(crate) fn asking(caller: &Caller) -> String {
 }
 
 /// What makes two requests the same: everything but how long their callers wait, and how long the tool may take.
-fn body_digest(request: &CallRequest) -> Digest {
+pub(crate) fn body_digest(request: &CallRequest) -> Digest {
     let same = CallRequest { request_id: None, wait: None, timeout_ms: None, ..request.clone() };
     json::digest(&serde_json::to_value(&same).unwrap_or_default())
 }

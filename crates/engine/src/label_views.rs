@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
+use serde_json::json;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::Event;
@@ -20,12 +21,14 @@ use utoipa::ToSchema;
 
 use crate::asking::destination;
 use crate::engine::Engine;
+use crate::entry::members;
 use crate::labels::{CONTEXT_S, context_of};
 
 /// Asks that are counted; beyond it the newest are.
 const ASKS_MAX: usize = 20_000;
 const ASKS_PER_PAGE: u32 = 500;
 const HINTS_MAX: usize = 10;
+const REASON_BYTES_MAX: usize = 1000;
 
 /// What a caller without runs has seen.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -111,12 +114,25 @@ impl Engine {
     }
 
     /// Forgets what a caller has seen. Runs that were opened keep what they have.
-    pub async fn reset_labels(&self, caller: &Caller, context: &str) -> Result<ContextView, Fault> {
+    pub async fn reset_labels(
+        &self,
+        caller: &Caller,
+        context: &str,
+        reason: Option<&str>,
+    ) -> Result<ContextView, Fault> {
         caller.require(&Permission::LABELS_RESET)?;
         if !matches!(caller.credential, Credential::BrowserSession(_)) || caller.agent.is_some() {
             let told = "labels are reset only by a person at a browser";
             let remedy = "sign in with a link of `toolgate user sign-in-link NAME`, and reset them there";
             return Err(Fault::new(FaultKind::Forbidden, told, remedy));
+        }
+        let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+        if let Some(reason) = reason {
+            if reason.len() > REASON_BYTES_MAX {
+                let told = format!("`reason` has {} bytes", reason.len());
+                return Err(Fault::invalid(told, format!("use at most {REASON_BYTES_MAX}")).at("/reason"));
+            }
+            toolgate_contracts::unseen::check_text("reason", reason)?;
         }
         let now = self.clock.now();
         let found = self.store.label_context(caller.tenant, context, now).await?;
@@ -131,7 +147,7 @@ impl Engine {
             actor: caller.principal.to_string(),
             action: "label.reset".to_owned(),
             object: context.to_owned(),
-            details: [("labels".to_owned(), serde_json::to_value(labels).unwrap_or_default())].into_iter().collect(),
+            details: members(json!({"labels": labels, "reason": reason})),
         });
         self.store.commit(change).await?;
         self.contexts.invalidate(&(caller.tenant, context.to_owned()));
@@ -140,7 +156,7 @@ impl Engine {
     }
 
     /// Who reads the result of a call that another made has seen what is in it.
-    pub(crate) async fn join_read(&self, caller: &Caller, labels: &[Label], tool: &str) -> Result<(), Fault> {
+    pub async fn join_read(&self, caller: &Caller, labels: &[Label], tool: &str) -> Result<(), Fault> {
         let read = Labels::from(labels);
         // People judge what they read; what they do with it in the console they do themselves.
         if read.is_empty() || matches!(caller.credential, Credential::BrowserSession(_)) {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 use toolgate_contracts::{
-    ApprovalId, CallId, Fault, Id, InputRequestId, Mode, Notice, NoticeType, RunId, Source, Status, TenantId,
+    ApprovalId, CallId, Fault, Id, InputRequestId, Mode, Notice, NoticeType, RunId, Slug, Source, Status, TenantId,
     Timestamp, ToolError, WorkspaceId,
 };
 use toolgate_ledger::Head;
@@ -81,6 +81,12 @@ impl News {
             NoticeType::InputRequested,
             json!({"input_request_id": request, "call_id": call, "run_id": run, "status": "open", "url": url}),
         )
+    }
+
+    /// A server of others changed by itself: a tool of it, or where it is.
+    pub(crate) fn of_drift(upstream: &Slug, tool: Option<&str>, class: &str) -> Self {
+        let url = format!("/upstreams/{upstream}");
+        Self::new(NoticeType::UpstreamDrifted, json!({"upstream": upstream, "tool": tool, "status": class, "url": url}))
     }
 
     fn of_checkpoint(head: &Head) -> Self {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use serde_json::json;
-use toolgate_contracts::{Clock, Fault, HostPattern, Id, Opening, OpeningId, OpeningSpec, Rng, TenantId, ToolName};
+use toolgate_contracts::{
+    Caller, Clock, Fault, HostPattern, Id, Opening, OpeningId, OpeningSpec, Rng, TenantId, ToolName,
+};
 use toolgate_egress::{Connector, EgressError, HostList, Openings, Purpose, Request, Response, Settings, Url, Way};
 use toolgate_registry::commands::Registry;
 use toolgate_store::audit::Entry;
@@ -102,6 +104,39 @@ impl Outside {
                 at: self.clock.now(),
                 tenant: call.tenant,
                 actor: call.principal.to_string(),
+                action: "egress.use".to_owned(),
+                object: opening.to_string(),
+                details: details.as_object().cloned().unwrap_or_default(),
+            });
+        }
+        self.store.commit(change).await?;
+        Ok(())
+    }
+
+    /// Puts into the log which openings something else than a call needed.
+    pub async fn note_use(&self, caller: &Caller, purpose: Purpose, openings: &[OpeningId]) -> Result<(), Fault> {
+        self.note_use_of(caller.tenant, &caller.principal.to_string(), purpose, openings).await
+    }
+
+    /// The same where nobody in particular asked.
+    pub async fn note_use_of(
+        &self,
+        tenant: TenantId,
+        actor: &str,
+        purpose: Purpose,
+        openings: &[OpeningId],
+    ) -> Result<(), Fault> {
+        if openings.is_empty() {
+            return Ok(());
+        }
+        let mut change = Change::new(tenant);
+        for opening in openings {
+            let details = json!({"for": purpose.as_str()});
+            change.audit(&Entry {
+                id: Id::new(&self.clock, &self.rng),
+                at: self.clock.now(),
+                tenant,
+                actor: actor.to_owned(),
                 action: "egress.use".to_owned(),
                 object: opening.to_string(),
                 details: details.as_object().cloned().unwrap_or_default(),

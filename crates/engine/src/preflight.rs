@@ -44,7 +44,11 @@ impl Preflight {
 impl Engine {
     /// Why no call of such a tool runs on this server, whoever makes it: it has no runner of the kind.
     pub fn why_not_runnable(&self, definition: &Definition) -> Option<String> {
-        self.runners.get(definition).err().map(|error| error.message)
+        let refused = match self.runners.get(definition) {
+            Ok(runner) => runner.refuses(definition),
+            Err(error) => Some(error),
+        };
+        refused.map(|error| error.message)
     }
 
     pub async fn preflight(&self, caller: &Caller, name: &str) -> Result<Preflight, Fault> {
@@ -110,7 +114,7 @@ impl Engine {
             found.reasons.extend(wanting);
         }
         let ready = match self.runners.get(&tool.definition) {
-            Ok(runner) => runner.ready(&tool.definition).await,
+            Ok(runner) => runner.ready_for(&caller.tenant_slug, &tool.definition).await,
             Err(error) => Err(error),
         };
         if let Err(error) = ready {

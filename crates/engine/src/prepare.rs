@@ -27,7 +27,7 @@ impl Engine {
         decision: Decision,
         seq: u32,
     ) -> Result<Prepared, Fault> {
-        let Asked { caller, source, request, tool: _, agent, run, above, key, wait: _, seen, manner } = asked;
+        let Asked { caller, source, request, tool: _, agent, run, above, key, wait: _, seen, manner, beside } = asked;
         let CallRequest { step_id, mode, timeout_ms, metadata, .. } = request;
         let id = CallId::new(&self.clock, &self.rng);
         let run_id = run.as_ref().map_or(RunId::from(id), |run| run.id);
@@ -44,6 +44,7 @@ impl Engine {
         let decision = Decision { origins: seen.origins.clone(), ..decision };
         let secrets = self.secrets_of(caller.tenant, caller.principal, workspace, mode, &tool).await?;
         let brings = crate::labels::brings(&tool, !secrets.is_empty());
+        let (context, token) = (crate::labels::context_of(&caller), caller.token.clone());
         let kept_secrets = crate::secrets::text(&secrets);
         let call = Call {
             id,
@@ -51,15 +52,20 @@ impl Engine {
             tenant: caller.tenant,
             tenant_slug: caller.tenant_slug.clone(),
             run: run_id,
+            in_run: run.is_some(),
             step: step_id,
             seq,
             principal: caller.principal,
             agent,
             rights: caller.permissions.clone(),
+            caller,
+            source,
             mode,
             examining: manner == Manner::Examining,
             tool,
             input: Arc::new(input),
+            lent: None,
+            beside,
             secrets,
             timeout,
             created_at: self.clock.now(),
@@ -75,9 +81,9 @@ impl Engine {
             metadata: metadata.map(|members| Value::Object(members).to_string()),
             seen,
             brings,
-            context: crate::labels::context_of(&caller),
+            context,
             consent: Consent::NotAsked,
-            token: caller.token.clone(),
+            token,
             secrets: kept_secrets,
             events_before: 0,
             above: above.iter().map(|run| run.id).collect(),

@@ -71,6 +71,8 @@ pub struct CallDetails {
     #[schema(value_type = Option<Object>)]
     pub proposed_input: Option<Value>,
     pub cancel_requested_by: Option<String>,
+    /// It is offered to workers, and none has taken it.
+    pub awaits_worker: bool,
     #[schema(value_type = String)]
     pub definition_digest: toolgate_contracts::Digest,
     pub created_at: Timestamp,
@@ -274,7 +276,10 @@ impl Engine {
         let principal = record.principal.to_string();
         let mentioned = record.approval_decided_by.as_deref().into_iter().chain([principal.as_str()]);
         let names = self.names(tenant, mentioned).await?;
+        let awaits_worker =
+            record.status == toolgate_contracts::Status::Running && self.store.awaits_worker(tenant, record.id).await?;
         Ok(CallDetails {
+            awaits_worker,
             root_run_id: record.root_run,
             step_id: record.step,
             step_title: record.step_title.clone(),
@@ -316,6 +321,8 @@ impl Engine {
 /// A large payload as it is given out.
 #[derive(Debug)]
 pub struct Attached {
+    /// Whose call it belongs to.
+    pub tool: ToolId,
     pub content_type: String,
     pub bytes: Vec<u8>,
 }
@@ -327,9 +334,9 @@ impl Engine {
         let blob = self.store.blob(caller.tenant, id).await?.ok_or_else(unknown)?;
         let expired = blob.expires_at.is_some_and(|at| at <= self.clock.now());
         let Some(call) = blob.call.filter(|_| !expired) else { return Err(unknown()) };
-        self.readable(caller, &call.to_string()).await.map_err(|_| unknown())?;
+        let call = self.readable(caller, &call.to_string()).await.map_err(|_| unknown())?;
         let bytes = self.blobs.read(&blob).await?;
-        Ok(Attached { content_type: blob.content_type, bytes })
+        Ok(Attached { tool: call.tool, content_type: blob.content_type, bytes })
     }
 }
 

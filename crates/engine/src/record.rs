@@ -8,8 +8,8 @@ use toolgate_contracts::call::{Attachment, Receipt};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, ApprovalStatus, Digest, Envelope, Fault, GrantId, HeldToken, Id, LeafId, LeaseId, Mode, RunId, Runner,
-    Source, Status, Timestamp, ToolError, WorkspaceId,
+    Amount, ApprovalStatus, Digest, Envelope, ErrorCode, Fault, GrantId, HeldToken, Id, LeafId, LeaseId, Mode, RunId,
+    Runner, Source, Status, Timestamp, ToolError, WorkspaceId,
 };
 use toolgate_ledger::Salt;
 use toolgate_policy::labels::Labels;
@@ -414,9 +414,15 @@ impl Engine {
         for (blob, _) in &ended.attachments {
             change.insert_blob(blob);
         }
-        // What never ran has told nobody anything.
-        let ran = ended.attempts > 0 || ended.cached;
-        if prepared.decision.refused_at.is_none() && call.mode != Mode::DryRun && ran {
+        // What never ran has told nobody anything. A plan may show what a tool that reads here would change.
+        let told = match call.mode {
+            Mode::DryRun => ended.error.is_none() && Labels::PRIVATE.is_within(prepared.brings),
+            Mode::Execute | Mode::Record => {
+                (ended.attempts > 0 || ended.cached)
+                    && !ended.error.as_ref().is_some_and(|error| tells_nothing(call, error))
+            }
+        };
+        if prepared.decision.refused_at.is_none() && told {
             self.join_seen(&mut change, prepared, now);
         }
         let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), now);
@@ -525,4 +531,19 @@ pub(crate) fn attachments_text(attachments: &[(Blob, Attachment)]) -> Option<Str
 #[expect(clippy::cast_precision_loss, reason = "a duration for a histogram")]
 pub(crate) fn seconds_between(began: Timestamp, now: Timestamp) -> f64 {
     (now.millis() - began.millis()) as f64 / 1000.0
+}
+
+/// An error in words of our own about what was never reached. Code of others chooses its words itself.
+fn tells_nothing(call: &Call, error: &ToolError) -> bool {
+    let ours = matches!(
+        call.tool.definition.runner,
+        Runner::Builtin(_) | Runner::Http(_) | Runner::Openapi(_) | Runner::Sql(_) | Runner::Script(_)
+    );
+    let nothing = match error.code {
+        ErrorCode::NetworkError | ErrorCode::PolicyDenied => true,
+        ErrorCode::AuthRequired => error.reason() != "upstream",
+        ErrorCode::SandboxError => error.reason() == "tier_unavailable",
+        _ => false,
+    };
+    ours && nothing
 }

@@ -4,13 +4,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
-use tokio::sync::Notify;
+use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, broadcast, mpsc};
 use toolgate_contracts::call::AttachmentKind;
-use toolgate_contracts::{Amount, Definition, ErrorCode, ToolError, ToolResult};
+use toolgate_contracts::definition::Label;
+use toolgate_contracts::plugin::ReadPlugin;
+use toolgate_contracts::upstream::Listing;
+use toolgate_contracts::{
+    Amount, Definition, Digest, ErrorCode, Fault, FaultKind, Permission, Principal, ResolvedSecret, SecretPlace,
+    SecretScope, Slug, TenantId, Timestamp, ToolError, ToolResult, Upstream, UpstreamHealth,
+};
 
 use crate::call::Call;
 use crate::permit::Permit;
+use crate::secrets::Secrets;
 
 /// Object-safe: runners are wired at start.
 pub trait Runner: Send + Sync {
@@ -28,9 +35,170 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// The same for one tenant, where what it needs is given to some and not to others.
+    fn ready_for<'a>(&'a self, _tenant: &'a Slug, definition: &'a Definition) -> BoxFuture<'a, Result<(), ToolError>> {
+        self.ready(definition)
+    }
+
+    /// What is wrong with a definition that only its runner can tell, before it is saved. `line` of the details is one of
+    /// its code.
+    fn examine<'a>(&'a self, _definition: &'a Definition) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The right that a call needs beside the one to call, where whoever approves it may lend it: what it changes is then
+    /// changed by their right, and by nobody's without them.
+    fn borrows(&self, _definition: &Definition, _input: &Value) -> Option<Permission> {
+        None
+    }
+
+    /// Why no call of this tool runs here, whatever its input; told in lists, where nobody waits.
+    fn refuses(&self, _definition: &Definition) -> Option<ToolError> {
+        None
+    }
+
     fn needs(&self) -> BoxFuture<'_, Vec<Need>> {
         Box::pin(std::future::ready(Vec::new()))
     }
+
+    /// What a component says of itself, before it is installed. Only the runner of plug-ins knows.
+    fn read_plugin(&self, _component: Vec<u8>) -> BoxFuture<'_, Result<ReadPlugin, Fault>> {
+        Box::pin(std::future::ready(Err(no_plugins())))
+    }
+
+    /// A plug-in was removed: what was kept for it is not needed any more.
+    fn forget_plugin(&self, _digest: Digest) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Where a server of others is, by what it says and by the operator's entry. Only the runner of such servers knows.
+    fn upstream_place(&self, _tenant: &Slug, _upstream: &Upstream) -> Result<Digest, Fault> {
+        Err(no_upstreams())
+    }
+
+    /// What a server of others offers now.
+    fn list_upstream(&self, _asked: UpstreamAsked) -> BoxFuture<'_, Result<Listing, Fault>> {
+        Box::pin(std::future::ready(Err(no_upstreams())))
+    }
+
+    /// What a server says that it can.
+    fn upstream_capabilities(&self, _asked: UpstreamAsked) -> BoxFuture<'_, Result<Map<String, Value>, Fault>> {
+        Box::pin(std::future::ready(Err(no_upstreams())))
+    }
+
+    /// All that a server lists of one kind beside its tools.
+    fn list_of_upstream(&self, _asked: UpstreamAsked, _what: UpstreamList) -> BoxFuture<'_, Result<Vec<Value>, Fault>> {
+        Box::pin(std::future::ready(Err(no_upstreams())))
+    }
+
+    /// What a server says of changes, of these resources too, as long as somebody listens.
+    fn hear_upstream(
+        &self,
+        _asked: UpstreamAsked,
+        _resources: Vec<String>,
+    ) -> BoxFuture<'_, Result<mpsc::Receiver<UpstreamNews>, Fault>> {
+        Box::pin(std::future::ready(Err(no_upstreams())))
+    }
+
+    /// How it stands with one, if anything is known here.
+    fn upstream_health(&self, _tenant: TenantId, _name: &Slug) -> Option<UpstreamHealth> {
+        None
+    }
+
+    /// Begins to connect somebody with a server that wants tokens: the address that a person opens in a browser.
+    fn connect_upstream(&self, _asked: UpstreamAsked, _connecting: Connecting) -> BoxFuture<'_, Result<String, Fault>> {
+        Box::pin(std::future::ready(Err(no_upstreams())))
+    }
+
+    /// Ends that with the address that the browser came back to: keeps the tokens, and says what they are good for.
+    fn connected_upstream(
+        &self,
+        _asked: UpstreamAsked,
+        _connecting: Connecting,
+        _back: String,
+    ) -> BoxFuture<'_, Result<Connection, Fault>> {
+        Box::pin(std::future::ready(Err(no_upstreams())))
+    }
+
+    /// A server was removed or changed: what is open to it ends.
+    fn forget_upstream<'a>(&'a self, _tenant: TenantId, _name: &'a Slug) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Servers that say that they offer something else now.
+    fn upstream_news(&self) -> Option<broadcast::Receiver<(TenantId, Slug)>> {
+        None
+    }
+
+    /// The program ends: what was started here ends before it.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A server to be asked, and what it is given.
+#[derive(Clone, Debug)]
+pub struct UpstreamAsked {
+    pub tenant: TenantId,
+    pub tenant_slug: Slug,
+    /// Who asks, where the answer is for them: whoever is spoken with apart from others asks over their own link.
+    pub principal: Option<Principal>,
+    pub upstream: Upstream,
+    pub secrets: Arc<Secrets>,
+    /// Which they are.
+    pub found: Vec<ResolvedSecret>,
+}
+
+/// What a server lists beside its tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamList {
+    Prompts,
+    Resources,
+    Templates,
+}
+
+/// What a server says of itself while somebody listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpstreamNews {
+    Tools,
+    Prompts,
+    Resources,
+    Resource(String),
+}
+
+/// Who is connected with a server.
+#[derive(Clone, Debug)]
+pub struct Connecting {
+    /// Whose the tokens are.
+    pub place: SecretPlace,
+    /// Who does it.
+    pub by: String,
+    /// Where the browser comes back to.
+    pub redirect: String,
+    /// The address of a document about this server, for authorisation servers that read such.
+    pub document: Option<String>,
+}
+
+/// What a connection is good for.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+pub struct Connection {
+    pub scope: SecretScope,
+    /// Who gave the tokens.
+    pub issuer: String,
+    /// What they are good for, in the words of whoever gave them.
+    pub granted: Option<String>,
+    /// They are renewed without anybody.
+    pub renews: bool,
+    pub expires_at: Option<Timestamp>,
+}
+
+fn no_upstreams() -> Fault {
+    let told = "servers of others cannot be reached from this server";
+    Fault::new(FaultKind::Unavailable, told, "`toolgate doctor` says what is missing")
+}
+
+fn no_plugins() -> Fault {
+    Fault::new(FaultKind::Unavailable, "plug-ins cannot run on this server", "`toolgate doctor` says what is missing")
 }
 
 /// What a runner needs of this machine, and what it found; for `toolgate doctor`.
@@ -38,6 +206,8 @@ pub trait Runner: Send + Sync {
 pub struct Need {
     pub name: &'static str,
     pub found: String,
+    /// Whether what the operator asked for is there.
+    pub is_met: bool,
 }
 
 /// How a run ended.
@@ -56,6 +226,8 @@ pub enum Outcome {
 pub struct Done {
     pub result: ToolResult,
     pub attachments: Vec<NewAttachment>,
+    /// What reading it brings beside what the definition says: of the calls that it was made of.
+    pub labels: Vec<Label>,
     /// Measured; absent: as declared.
     pub cost: Option<Amount>,
     /// How many of the definition's `cost.unit` were used.
@@ -170,6 +342,22 @@ impl Runners {
         }
         needs.sort_by_key(|need| need.name);
         needs
+    }
+
+    /// The runner of plug-ins.
+    pub(crate) fn of_plugins(&self) -> Result<&Arc<dyn Runner>, Fault> {
+        self.0.get("wasm").ok_or_else(no_plugins)
+    }
+
+    /// The runner of servers of others.
+    pub(crate) fn of_upstreams(&self) -> Result<&Arc<dyn Runner>, Fault> {
+        self.0.get("mcp").ok_or_else(no_upstreams)
+    }
+
+    pub(crate) async fn close(&self) {
+        for runner in self.0.values() {
+            runner.close().await;
+        }
     }
 
     pub fn get(&self, definition: &Definition) -> Result<&Arc<dyn Runner>, ToolError> {

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use toolgate_contracts::definition::SecretUse;
 use toolgate_contracts::secret::VALUE_BYTES_MAX;
 use toolgate_contracts::{
-    Caller, Definition, ErrorCode, Fault, FaultKind, Mode, Permission, Principal, ResolvedSecret, Runner, SecretScope,
-    TenantId, ToolError, WorkspaceId,
+    Caller, Definition, Digest, ErrorCode, Fault, FaultKind, Mode, Permission, Principal, ResolvedSecret, Runner,
+    SecretScope, TenantId, ToolError, ToolName, WorkspaceId,
 };
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::calls::CallRecord;
@@ -109,10 +109,11 @@ impl Engine {
         let declared = &tool.definition.secrets;
         let names: Vec<&str> = declared.iter().map(|secret| secret.name.as_str()).collect();
         let mut sealed = self.0.vault.resolve(reach, &names).await?;
+        let place = self.place_of(tool);
         // What a tool can do without it does without where the owner did not list it.
         sealed.retain(|sealed| {
             let required = declared.iter().any(|secret| secret.required && secret.name == sealed.found.name);
-            required || may_have(sealed, tool).is_ok()
+            required || may_have(sealed, tool, place).is_ok()
         });
         Ok(sealed)
     }
@@ -154,9 +155,10 @@ impl Engine {
         bound: &[ResolvedSecret],
     ) -> Result<Vec<SealedSecret>, ToolError> {
         let sealed = self.find_secrets(tenant, principal, workspace, tool).await.map_err(|fault| told(&fault))?;
+        let place = self.place_of(tool);
         for declared in tool.definition.secrets.iter().filter(|secret| secret.required) {
             match sealed.iter().find(|sealed| sealed.found.name == declared.name) {
-                Some(sealed) => may_have(sealed, tool)?,
+                Some(sealed) => may_have(sealed, tool, place)?,
                 None => return Err(missing(&declared.name, tool)),
             }
         }
@@ -173,7 +175,7 @@ impl Engine {
         }
     }
 
-    async fn open_sealed(&self, tenant: TenantId, sealed: &[SealedSecret]) -> Result<Opened, Fault> {
+    pub(crate) async fn open_sealed(&self, tenant: TenantId, sealed: &[SealedSecret]) -> Result<Opened, Fault> {
         let mut secrets = Vec::with_capacity(sealed.len());
         for sealed in sealed {
             secrets.push(self.0.vault.open(tenant, sealed).await?);
@@ -231,6 +233,7 @@ impl Engine {
         let reach = self.reach_of(caller.tenant, caller.principal, self.workspace_of_agent(caller)).await?;
         let sealed = self.0.vault.resolve(reach, &names).await?;
         let standing = |tool: &ResolvedTool| {
+            let place = self.place_of(tool);
             let of = |declared: &SecretUse| {
                 let found = sealed.iter().find(|sealed| sealed.found.name == declared.name);
                 SecretStanding {
@@ -238,7 +241,7 @@ impl Engine {
                     required: declared.required,
                     purpose: declared.purpose.clone(),
                     scope: found.map(|sealed| sealed.found.scope),
-                    given: found.is_some_and(|sealed| may_have(sealed, tool).is_ok()),
+                    given: found.is_some_and(|sealed| may_use(sealed, tool, place).is_ok()),
                 }
             };
             tool.definition.secrets.iter().map(of).collect()
@@ -268,10 +271,11 @@ impl Engine {
             return Ok(Vec::new());
         }
         let sealed = self.find_secrets(tenant, principal, workspace, tool).await?;
+        let place = self.place_of(tool);
         let required = tool.definition.secrets.iter().filter(|secret| secret.required);
         let wanting =
             required.filter_map(|declared| match sealed.iter().find(|sealed| sealed.found.name == declared.name) {
-                Some(sealed) => may_have(sealed, tool).err(),
+                Some(sealed) => may_use(sealed, tool, place).err(),
                 None => Some(missing(&declared.name, tool)),
             });
         Ok(wanting.collect())
@@ -336,9 +340,15 @@ pub fn is_code(definition: &Definition) -> bool {
     }
 }
 
-/// Whether the secret's owner lists the tool as it is.
-fn may_have(sealed: &SealedSecret, tool: &ResolvedTool) -> Result<(), ToolError> {
+/// Whether the secret's owner lists the tool as it is. One that is given to a server of others, at the place where that
+/// was accepted, is given to all of its tools.
+fn may_have(sealed: &SealedSecret, tool: &ResolvedTool, place: Option<Digest>) -> Result<(), ToolError> {
     let (name, canonical) = (&sealed.found.name, &tool.tool.name);
+    if let (Runner::Mcp(runner), Some(place)) = (&tool.definition.runner, place)
+        && runner.server.parse().is_ok_and(|server: ToolName| sealed.allowed.code.get(&server) == Some(&place))
+    {
+        return Ok(());
+    }
     let scope = sealed.found.scope;
     let refused = |why: String| {
         let error = ToolError::because(ErrorCode::AuthRequired, "secret_not_allowed", why);
@@ -355,6 +365,30 @@ fn may_have(sealed: &SealedSecret, tool: &ResolvedTool) -> Result<(), ToolError>
         )));
     }
     Ok(())
+}
+
+/// The same, and whether it may go where the tool's request goes, as far as that is known before one is made. Whoever makes
+/// the connection asks all the same.
+fn may_use(sealed: &SealedSecret, tool: &ResolvedTool, place: Option<Digest>) -> Result<(), ToolError> {
+    may_have(sealed, tool, place)?;
+    let (name, scope) = (&sealed.found.name, sealed.found.scope);
+    match host_of(&tool.definition).filter(|host| !sealed.allowed.has_host(host)) {
+        None => Ok(()),
+        Some(host) => {
+            let message = format!(
+                "the secret `{name}` of the scope `{scope}` may not go to `{host}`; its owner allows it with `toolgate secret allow {name} --scope {scope} --host {host}`"
+            );
+            let error = ToolError::because(ErrorCode::AuthRequired, "secret_not_allowed", message);
+            Err(error.with("secret", name.as_str()).with("scope", scope.as_str()).with("host", host))
+        }
+    }
+}
+
+/// The one host of a tool of kind `http`, in whose address nothing may change it.
+fn host_of(definition: &Definition) -> Option<String> {
+    let toolgate_contracts::Runner::Http(http) = &definition.runner else { return None };
+    let url = url::Url::parse(&http.url).ok()?;
+    url.host_str().map(str::to_owned)
 }
 
 fn missing(name: &str, tool: &ResolvedTool) -> ToolError {

@@ -20,11 +20,13 @@ use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contracts::agent::MAX_TOOL_CALLS_DEFAULT;
 use toolgate_contracts::call::BATCH_CALLS_MAX;
+use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    AgentId, CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Limits, Mode, Source, Status,
+    AgentId, CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Limits, Mode, RunId, Source, Status,
     ToolError, ToolRef, json,
 };
+use toolgate_policy::labels::Labels;
 use toolgate_store::calls::RequestKey;
 use toolgate_store::events::Place;
 use toolgate_store::runs::Run;
@@ -35,7 +37,7 @@ use crate::admit::{Admitted, Decision, Question, Refusal, Refused, Step, Verdict
 use crate::engine::Engine;
 use crate::labels::Seen;
 use crate::record::{Consent, Ended, Prepared, Written};
-use crate::reserve::ParallelPlaces;
+use crate::reserve::{Crowd, ParallelPlaces};
 use crate::tokens::other_run;
 
 /// What was asked, by whom, as whom, and where: step 1.
@@ -53,6 +55,58 @@ pub(crate) struct Asked {
     /// What was seen before it.
     pub seen: Seen,
     pub manner: Manner,
+    pub beside: Option<Beside>,
+}
+
+/// What goes along with a call in memory, from whoever begins it to whoever runs it, and is kept nowhere: the way back
+/// to a client that waits. A call that waited for a person has none.
+pub type Beside = Arc<dyn std::any::Any + Send + Sync>;
+
+/// A call that was begun, as it then is.
+pub enum Begun {
+    /// It ended before it could run, or it was answered before.
+    Ended(Box<Envelope>),
+    /// It waits for a person.
+    Parked(CallId),
+    Running(Running),
+}
+
+/// A call that runs on this replica. Dropped, it runs on.
+pub struct Running {
+    engine: Engine,
+    tenant: toolgate_contracts::TenantId,
+    id: CallId,
+    labels: Labels,
+    /// Gone when it was handed over to somebody else's process.
+    task: Option<tokio::task::JoinHandle<Result<Envelope, Fault>>>,
+}
+
+/// How long somebody waits who waits for a call's end, whenever it is.
+const LONG: Duration = Duration::from_hours(30 * 24);
+
+impl Running {
+    pub fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// Of what it was given and of what it brings: whoever hears of it before its end has heard that.
+    pub fn labels(&self) -> Vec<Label> {
+        self.labels.to_vec()
+    }
+
+    /// Its end. Dropped before, nothing is lost.
+    pub async fn ended(&mut self) -> Result<Envelope, Fault> {
+        if let Some(task) = &mut self.task {
+            let ended = task
+                .await
+                .unwrap_or_else(|error| Err(Fault::internal(format!("call {} ended by a panic: {error}", self.id))))?;
+            self.task = None;
+            if ended.status.is_final() {
+                return Ok(ended);
+            }
+        }
+        self.engine.when_ended(self.tenant, self.id, tokio::time::Instant::now() + LONG).await
+    }
 }
 
 /// In which manner a call is asked for.
@@ -64,6 +118,8 @@ pub enum Manner {
     Unasked,
     /// By a guardrail, which looks at another call: nobody is asked, and no detector looks at it in turn.
     Examining,
+    /// By a running call, whose place among the parallel ones it shares: the outer one waits while it runs.
+    Step,
 }
 
 /// A call that may run, with its place among the tenant's parallel ones.
@@ -111,6 +167,48 @@ impl Engine {
         path.instrument(span).await
     }
 
+    /// Begins a call and answers as soon as it is known what becomes of it: for whoever has something to say while it
+    /// runs or waits.
+    pub async fn begin_call(
+        &self,
+        caller: &Caller,
+        source: Source,
+        request: CallRequest,
+        beside: Option<Beside>,
+    ) -> Result<Begun, Fault> {
+        let span =
+            tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
+        let path = async {
+            let mut asked =
+                self.identify(caller, source, request, Manner::Ordinary).instrument(step("identify")).await?;
+            asked.beside = beside;
+            if asked.request.mode == Mode::Record {
+                let told = "a call that its caller runs cannot be begun here";
+                return Err(Fault::invalid(told, "submit it with `mode: record` over REST"));
+            }
+            Ok(match self.admit(asked).await? {
+                Admission::Answered(envelope) => Begun::Ended(envelope),
+                Admission::Parked(id, _) => Begun::Parked(id),
+                Admission::Permitted(permitted) => Begun::Running(self.set_off(*permitted)),
+            })
+        };
+        path.instrument(span).await
+    }
+
+    /// Steps 7 to 9, in a task of their own: a caller who goes away does not take the call along.
+    fn set_off(&self, permitted: Permitted) -> Running {
+        let Permitted { prepared, place, at_once } = permitted;
+        let (tenant, id, labels) = (prepared.call.tenant, prepared.call.id, prepared.labels());
+        tracing::Span::current().record("call_id", &prepared.call.call_id);
+        let engine = self.clone();
+        let driving = async move {
+            let _places = (place, at_once);
+            engine.drive(prepared).await
+        };
+        let task = tokio::spawn(driving.instrument(step("run")));
+        Running { engine: self.clone(), tenant, id, labels, task: Some(task) }
+    }
+
     /// Submits independent calls: they are admitted in their order and run in parallel; answers keep the order.
     pub async fn submit_all(
         &self,
@@ -156,43 +254,28 @@ impl Engine {
         Ok(ended)
     }
 
-    /// Steps 7 to 9, in a task of their own: a caller who goes away does not take the call along.
     async fn run(&self, permitted: Permitted, wait: Duration) -> Result<Envelope, Fault> {
-        let Permitted { prepared, place, at_once } = permitted;
-        let (tenant, id) = (prepared.call.tenant, prepared.call.id);
-        if prepared.call.mode == Mode::Record {
-            return self.begin_recorded(prepared).await;
+        if permitted.prepared.call.mode == Mode::Record {
+            return self.begin_recorded(permitted.prepared).await;
         }
-        tracing::Span::current().record("call_id", &prepared.call.call_id);
-        let engine = self.clone();
-        let driving = async move {
-            let _places = (place, at_once);
-            engine.drive(prepared).await
-        };
-        let mut task = tokio::spawn(driving.instrument(step("run")));
+        let mut running = self.set_off(permitted);
         let until = tokio::time::Instant::now() + wait;
-        match tokio::time::timeout_at(until, &mut task).await {
-            Ok(Ok(Ok(envelope))) if !envelope.status.is_final() => self.when_ended(tenant, id, until).await,
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Err(Fault::internal(format!("call {id} ended by a panic: {error}"))),
-            Err(_) => self.as_it_stands(tenant, id, task).await,
+        match tokio::time::timeout_at(until, running.ended()).await {
+            Ok(ended) => ended,
+            Err(_) => self.as_it_stands(running).await,
         }
     }
 
     /// Its time of waiting is over. Its record may be a moment from being written.
-    async fn as_it_stands(
-        &self,
-        tenant: toolgate_contracts::TenantId,
-        id: CallId,
-        mut task: tokio::task::JoinHandle<Result<Envelope, Fault>>,
-    ) -> Result<Envelope, Fault> {
+    async fn as_it_stands(&self, mut running: Running) -> Result<Envelope, Fault> {
+        let (tenant, id) = (running.tenant, running.id);
         loop {
             if let Some(record) = self.store.call(tenant, id).await? {
                 return self.envelope_of(tenant, record).await;
             }
             // Before 50 ms have passed an effect-free call has no row; it has one then, or it has ended.
-            if let Ok(ended) = tokio::time::timeout(Duration::from_millis(20), &mut task).await {
-                return ended.unwrap_or_else(|error| Err(Fault::internal(error)));
+            if let Ok(ended) = tokio::time::timeout(Duration::from_millis(20), running.ended()).await {
+                return ended;
             }
         }
     }
@@ -245,7 +328,9 @@ impl Engine {
             let decision = Decision { verdict: Verdict::Deny, refused_at: Some(step), ..decision };
             Refused { tool, input, decision, error }
         };
-        if let Some(error) = caller.token.as_ref().and_then(|token| other_run(token, asked.request.run_id)) {
+        if let Some(error) =
+            caller.token.as_ref().and_then(|token| other_run(token, asked.request.run_id, &asked.above))
+        {
             return Box::pin(self.refuse(asked, refused(Step::Authorize, decision, tool, input, error), seq)).await;
         }
         if let Some(error) = question.past_its_time(asked.run.as_ref(), now) {
@@ -260,6 +345,9 @@ impl Engine {
         if asked.manner != Manner::Examining
             && let Err(error) = Box::pin(self.examine_by_tools(&question, &tool, &input, &mut decision)).await
         {
+            return Box::pin(self.refuse(asked, refused(Step::Decide, decision, tool, input, error), seq)).await;
+        }
+        if let Err(error) = self.note_borrowing(&caller, asked.request.mode, &tool, &input, &mut decision) {
             return Box::pin(self.refuse(asked, refused(Step::Decide, decision, tool, input, error), seq)).await;
         }
         let mut consent = Consent::NotAsked;
@@ -296,7 +384,7 @@ impl Engine {
             None => Ok(Vec::new()),
         };
         let reserved = match holds {
-            Ok(holds) => match self.take_places(&question.parallel_limits(run)) {
+            Ok(holds) => match self.take_places(&own_places(asked.manner, &question, run)) {
                 Ok(place) => self
                     .take_rates(&question.quotas(&tool, run), now)
                     .instrument(step("reserve"))
@@ -437,4 +525,12 @@ fn too_many_calls(most: u32) -> ToolError {
     let message =
         format!("this run may make {most} calls and has made them; raise `max_tool_calls` or open another run");
     ToolError::because(ErrorCode::PolicyDenied, "max_tool_calls", message).with("max_tool_calls", most)
+}
+
+/// A step runs in the place of the call that it is a step of.
+fn own_places(manner: Manner, question: &Question<'_>, run: Option<RunId>) -> Vec<(Crowd, u32)> {
+    match manner {
+        Manner::Step => Vec::new(),
+        Manner::Ordinary | Manner::Unasked | Manner::Examining => question.parallel_limits(run),
+    }
 }

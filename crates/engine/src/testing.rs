@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
-use toolgate_contracts::{Clock, Id, Mode, Permissions, Principal, Rng, RunId, Slug, TenantId};
+use toolgate_contracts::{Caller, Clock, Id, Mode, Permissions, Principal, Rng, RunId, Slug, Source, TenantId};
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_vault::Secret;
 
@@ -22,15 +23,29 @@ use crate::secrets::Secrets;
 /// A lone call of the data folder's owner, as validation would have let it through.
 pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Value, clock: &Clock, rng: &Rng) -> Call {
     let id = Id::new(clock, rng);
+    let caller = Caller {
+        tenant,
+        tenant_slug: tenant_slug.clone(),
+        principal: Principal::Local(0),
+        display_name: "owner".to_owned(),
+        permissions: Permissions::default(),
+        roles: Arc::default(),
+        agent: None,
+        credential: Credential::LocalFolder,
+        token: None,
+    };
     Call {
         id,
         call_id: format!("c_{id}"),
         tenant,
         tenant_slug,
         run: RunId::from_uuid(id.uuid()),
+        in_run: false,
         step: None,
         seq: 0,
         principal: Principal::Local(0),
+        caller,
+        source: Source::Cli,
         agent: None,
         rights: Permissions::default(),
         mode: Mode::Execute,
@@ -38,6 +53,8 @@ pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Valu
         timeout: Duration::from_millis(tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)),
         tool,
         input: Arc::new(input),
+        lent: None,
+        beside: None,
         secrets: Vec::new(),
         created_at: clock.now(),
         cancel: CancellationToken::new(),
@@ -52,7 +69,7 @@ pub fn permit(call: Call) -> Permit {
 
 /// The same, with secrets as if they had been found and opened.
 pub fn permit_with(call: Call, secrets: Vec<Secret>) -> Permit {
-    Permit::issue(Arc::new(call), 1, &Arc::new(Secrets::of(secrets)))
+    Permit::issue(Arc::new(call), 1, &Arc::new(Secrets::of(secrets)), None)
         .unwrap_or_else(|| panic!("a first attempt is always permitted"))
 }
 

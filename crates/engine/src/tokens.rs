@@ -17,6 +17,7 @@ use toolgate_registry::toolset::View;
 use toolgate_store::audit::Entry;
 use toolgate_store::credentials::Holder;
 use toolgate_store::labels::LabelContext;
+use toolgate_store::runs::Run;
 use toolgate_store::tokens::{TokenFilter, TokenRow};
 use toolgate_store::{Change, Error};
 use toolgate_vault::Purpose;
@@ -479,9 +480,9 @@ pub(crate) fn token_refused() -> Fault {
     Fault::conflict("the token was revoked or is used up", "ask for a new one").by_rule(REFUSED)
 }
 
-/// A token that was made for one run is good for no other.
-pub(crate) fn other_run(token: &HeldToken, run: Option<RunId>) -> Option<ToolError> {
-    let own = token.run.filter(|own| run != Some(*own))?;
+/// A token that was made for one run is good for it and for what its calls open below it, and for no other.
+pub(crate) fn other_run(token: &HeldToken, run: Option<RunId>, above: &[Run]) -> Option<ToolError> {
+    let own = token.run.filter(|own| run != Some(*own) && above.iter().all(|run| run.id != *own))?;
     let message = format!("the token is for calls of run {own} and no other");
     Some(ToolError::because(ErrorCode::PolicyDenied, "scope", message).with("run_id", own.to_string()))
 }

@@ -6,6 +6,7 @@ use cel::{Context, Env, IdedExpr};
 use serde_json::Value;
 
 use crate::budget::{self, EXHAUSTED};
+use crate::names::{Names, Path};
 use crate::value::{of_json, to_json};
 use crate::{ExpressionError, shortened};
 
@@ -22,6 +23,7 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()
 #[derive(Clone, Debug)]
 pub struct Expression {
     metered: Arc<IdedExpr>,
+    names: Arc<Names>,
 }
 
 impl Expression {
@@ -36,9 +38,20 @@ impl Expression {
             if budget::depth(&read) > DEPTH_MAX {
                 return Err(too_deep());
             }
+            let names = Arc::new(Names::of(&read, &ENVIRONMENT));
             budget::metered(&mut read);
-            Ok(Self { metered: Arc::new(read) })
+            Ok(Self { metered: Arc::new(read), names })
         })
+    }
+
+    /// What it asks for by name, each as far as it is written out.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.names.paths.iter()
+    }
+
+    /// Functions that it calls and that there are none of.
+    pub fn unknown_functions(&self) -> impl Iterator<Item = &str> {
+        self.names.no_functions.iter().map(String::as_str)
     }
 
     /// The value for these variables. A variable that is not given does not exist.

@@ -7,10 +7,14 @@
 
 mod budget;
 mod expression;
+mod names;
+mod template;
 mod text;
 mod value;
 
 pub use expression::{EXPRESSION_BYTES_MAX, Expression};
+pub use names::Path;
+pub use template::JsonTemplate;
 pub use text::{TEMPLATE_BYTES_MAX, Text};
 
 /// Why an expression or a template cannot be read, or did not give a value. The message is for whoever wrote it.

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, filters};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, filters, tests};
 use serde_json::Value;
 
 use crate::{ExpressionError, shortened};
@@ -23,6 +23,11 @@ const FUEL: u64 = 200_000;
 
 /// What may stand in `{% … %}`.
 const STATEMENTS: [&str; 6] = ["if", "elif", "else", "endif", "for", "endfor"];
+/// What may stand behind `|`, and behind `is`.
+const FILTERS: [&str; 13] = [
+    "default", "first", "float", "int", "join", "last", "length", "lower", "round", "string", "tojson", "trim", "upper",
+];
+const TESTS: [&str; 3] = ["defined", "none", "undefined"];
 const LOOPS_MAX: usize = 3;
 /// In one place: what is joined there may be as large as an argument, each time.
 const JOINS_MAX: usize = 16;
@@ -47,6 +52,9 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.add_filter("tojson", json);
     environment.add_filter("trim", filters::trim);
     environment.add_filter("upper", filters::upper);
+    environment.add_test("defined", tests::is_defined);
+    environment.add_test("none", tests::is_none);
+    environment.add_test("undefined", tests::is_undefined);
     environment
 });
 
@@ -97,6 +105,15 @@ impl Text {
         names
     }
 
+    /// The same with what is asked for within them, as in `input.name`.
+    pub fn paths(&self) -> Vec<String> {
+        let template = ENVIRONMENT.template_from_str(&self.source);
+        let mut names: Vec<_> =
+            template.map(|template| template.undeclared_variables(true).into_iter().collect()).unwrap_or_default();
+        names.sort();
+        names
+    }
+
     pub fn render(&self, values: &Value) -> Result<String, ExpressionError> {
         let template = ENVIRONMENT.template_from_str(&self.source).map_err(|error| unreadable(&error))?;
         let mut rendered = Bounded(Vec::new());
@@ -136,7 +153,10 @@ fn check_statements(source: &str) -> Result<(), ExpressionError> {
             return Err(refused("a template has no comments".to_owned()));
         }
         let inner = &rest[at + 2..];
-        let Signs { end, joins, multiplies } = signs(inner, if is_statement { "%}" } else { "}}" });
+        let Signs { end, joins, multiplies, unknown } = signs(inner, if is_statement { "%}" } else { "}}" });
+        if let Some(unknown) = unknown {
+            return Err(refused(unknown));
+        }
         if multiplies {
             return Err(refused("a template does not multiply: `*` is no sign of it".to_owned()));
         }
@@ -180,10 +200,12 @@ struct Signs {
     end: usize,
     joins: usize,
     multiplies: bool,
+    /// A filter or a test that there is none of: the library would say so only when it is filled in.
+    unknown: Option<String>,
 }
 
 fn signs(inner: &str, closing: &str) -> Signs {
-    let (mut joins, mut multiplies) = (0, false);
+    let (mut joins, mut multiplies, mut unknown) = (0, false, None);
     let mut quoted: Option<u8> = None;
     let bytes = inner.as_bytes();
     let mut at = 0;
@@ -194,7 +216,7 @@ fn signs(inner: &str, closing: &str) -> Signs {
             Some(quote) if byte == quote => quoted = None,
             Some(_) => {}
             None if bytes[at..].starts_with(closing.as_bytes()) => {
-                return Signs { end: at + closing.len(), joins, multiplies };
+                return Signs { end: at + closing.len(), joins, multiplies, unknown };
             }
             None => match byte {
                 b'\'' | b'"' => quoted = Some(byte),
@@ -202,13 +224,35 @@ fn signs(inner: &str, closing: &str) -> Signs {
                 b'+' if at == 0 || bytes[at + 1..].starts_with(closing.as_bytes()) => {}
                 b'~' | b'+' => joins += 1,
                 b'*' => multiplies = true,
+                b'|' => unknown = unknown.or_else(|| unknown_word("filter", &FILTERS, &inner[at + 1..])),
+                b'i' if is_test(inner, at) => {
+                    let behind = inner[at + 2..].trim_start();
+                    let behind = behind.strip_prefix("not ").unwrap_or(behind);
+                    unknown = unknown.or_else(|| unknown_word("test", &TESTS, behind));
+                }
                 _ => {}
             },
         }
         at += 1;
     }
     // Unclosed: the library says so.
-    Signs { end: inner.len(), joins, multiplies }
+    Signs { end: inner.len(), joins, multiplies, unknown }
+}
+
+/// The word `is` by itself, and no member of that name.
+fn is_test(inner: &str, at: usize) -> bool {
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let before = inner[..at].chars().next_back();
+    let after = inner[at..].strip_prefix("is").and_then(|rest| rest.chars().next());
+    !before.is_some_and(|letter| is_word(letter) || letter == '.') && after.is_some_and(char::is_whitespace)
+}
+
+fn unknown_word(what: &str, known: &[&str], behind: &str) -> Option<String> {
+    let behind = behind.trim_start();
+    let end = behind.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(behind.len());
+    let word = &behind[..end];
+    let told = || format!("there is no {what} `{}`: there is `{}`", shortened(word), known.join("`, `"));
+    (!known.contains(&word)).then(told)
 }
 
 fn lone(source: &str) -> Option<&str> {

@@ -7,13 +7,18 @@ mod acceptances;
 mod agents;
 mod classify;
 mod guardrails;
+mod imports;
+mod lent;
 mod lifecycle;
 mod limits;
 mod openings;
+mod plugins;
 mod policies;
 mod register;
 mod settings;
+mod skills;
 mod stop;
+mod upstreams;
 
 use std::sync::Arc;
 
@@ -30,10 +35,17 @@ pub use acceptances::KeptAcceptance;
 pub use agents::{AgentDraft, FIRST_WORKSPACE, shown};
 pub use classify::Verdict;
 pub use guardrails::KeptGuardrail;
+pub use imports::{Import, ImportOutcome, ImportedOperation, Importing, refused_document};
+pub use lent::LentRight;
 pub use lifecycle::Reach;
+pub use plugins::plugin_tool_md;
 pub use policies::{Approvers, DEFAULT_REVISION, Judged as JudgedPolicies};
-pub use register::{Registration, RegistrationAction, Submitted};
+pub use register::{Registration, RegistrationAction, Submitted, refused};
+pub use skills::{AddedSkill, FilledSkill, SkillAction};
 pub use stop::Target;
+pub use upstreams::{
+    Acceptance, Read as UpstreamRead, ReadOutcome, ReadTool, Reading, ShownOffer, ShownOffers, Suggestion, Waiting,
+};
 
 /// A tool compiled into the program: its definition as a file, and what its function does whatever the file says.
 #[derive(Clone, Copy, Debug)]

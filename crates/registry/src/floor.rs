@@ -4,16 +4,18 @@
 //! is asked, so a tool that understates them would walk past the gate. What a builtin function does is its
 //! own to say, what a composition does is what its strongest step does; both are looked up.
 
+use toolgate_contracts::agent::{MAX_DEPTH_DEFAULT, MAX_TOOL_CALLS_DEFAULT};
 use toolgate_contracts::definition::{Definition, EgressClass, Risk, Sink};
 use toolgate_contracts::name::ToolRef;
-use toolgate_contracts::runner::{Composition, Runner};
+use toolgate_contracts::plugin::Plugin;
+use toolgate_contracts::runner::{Composition, Runner, Wasm};
 
 use crate::finding::{Finding, nearest, shown};
 
-/// Compositions of compositions, counted from the outermost.
-pub const COMPOSITION_DEPTH_MAX: usize = 16;
-/// Steps of one composition, and of all compositions below it together.
-pub const COMPOSITION_STEPS_MAX: usize = 200;
+/// Compositions of compositions, counted from the outermost: as deep as runs stand under each other.
+pub const COMPOSITION_DEPTH_MAX: usize = MAX_DEPTH_DEFAULT as usize;
+/// Steps of one composition, and of all compositions below it together: as many calls as a run has.
+pub const COMPOSITION_STEPS_MAX: usize = MAX_TOOL_CALLS_DEFAULT as usize;
 
 /// The least that a definition must own up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,23 @@ pub trait Known {
     fn functions(&self) -> Vec<&str>;
     /// The tool that a step would call.
     fn tool(&self, reference: &ToolRef) -> Option<&Definition>;
+    /// What is installed; `None` where that cannot be looked up.
+    fn plugins(&self) -> Option<&[Plugin]> {
+        None
+    }
+    /// Whether there is a skill of that name; `None` where that cannot be looked up.
+    fn has_skill(&self, _name: &str) -> Option<bool> {
+        None
+    }
+}
+
+/// The plug-in that a definition means: by its digest, or the newest of its name.
+pub fn plugin_of<'p>(wasm: &Wasm, plugins: &'p [Plugin]) -> Option<&'p Plugin> {
+    let named = plugins.iter().filter(|plugin| plugin.name.as_str() == wasm.plugin);
+    match wasm.digest {
+        Some(digest) => named.into_iter().find(|plugin| plugin.digest == digest),
+        None => named.into_iter().max_by(|left, right| left.version.cmp(&right.version)),
+    }
 }
 
 /// Errors where class, risk, sink or `changes_state` is below the floor, where a function or step does not
@@ -107,8 +126,36 @@ pub fn of(definition: &Definition, known: &dyn Known, findings: &mut Vec<Finding
                 Walk { outermost: definition, known, path: vec![definition.name.to_string()], steps: 0, findings };
             own.join(walk.composition(composition))
         }
+        Runner::Wasm(wasm) => {
+            if let Some(plugins) = known.plugins()
+                && plugin_of(wasm, plugins).is_none()
+            {
+                findings.push(no_plugin(wasm, plugins));
+            }
+            own
+        }
         _ => own,
     }
+}
+
+fn no_plugin(wasm: &Wasm, plugins: &[Plugin]) -> Finding {
+    let name = shown(&wasm.plugin);
+    let (pointer, message, fix) = match nearest(&wasm.plugin, plugins.iter().map(|plugin| plugin.name.as_str())) {
+        Some(meant) if meant == wasm.plugin => (
+            "/runner/digest",
+            format!("no version of the plug-in `{name}` that is installed has this digest"),
+            "leave `digest` out for the newest, or install the version that you mean".to_owned(),
+        ),
+        Some(meant) => {
+            ("/runner/plugin", format!("the plug-in `{name}` is not installed"), format!("did you mean `{meant}`?"))
+        }
+        None => (
+            "/runner/plugin",
+            format!("the plug-in `{name}` is not installed"),
+            "install it first with `toolgate plugin install FILE`".to_owned(),
+        ),
+    };
+    Finding::error("floor.plugin", pointer, message, fix)
 }
 
 fn compare(definition: &Definition, floor: Floor, findings: &mut Vec<Finding>) {
@@ -237,7 +284,15 @@ impl Walk<'_> {
         let floor = Floor::of_step(tool);
         let Runner::Composition(inner) = &tool.runner else { return floor };
         let name = reference.to_string();
-        if self.path.contains(&name) || self.path.len() >= COMPOSITION_DEPTH_MAX {
+        if self.path.len() >= COMPOSITION_DEPTH_MAX && !self.path.contains(&name) {
+            let message = format!(
+                "compositions stand more than {COMPOSITION_DEPTH_MAX} deep: {} → {name}",
+                self.path.join(" → ")
+            );
+            self.refuse("floor.steps", pointer, message, "put the inner steps into the outer one");
+            return floor;
+        }
+        if self.path.contains(&name) {
             let message = format!("compositions call each other: {} → {name}", self.path.join(" → "));
             self.refuse("floor.circle", pointer, message, "take one of the steps out");
             return floor;

@@ -11,14 +11,17 @@ pub mod finding;
 pub mod floor;
 pub mod groups;
 pub mod lint;
+pub mod openapi;
 pub mod patch;
 pub mod render;
 pub mod schema;
 pub mod search;
+pub mod skill_md;
 pub mod snapshot;
 pub mod subject;
 pub mod tool_md;
 pub mod toolset;
+pub mod upstream;
 mod words;
 
 pub use finding::{Finding, Severity};

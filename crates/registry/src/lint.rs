@@ -5,20 +5,26 @@
 //! registration. [`check`] adds advice: its errors fail `tool test` (and so an author's own pipeline), never a
 //! registration, because a snake_case name or a terse description harms nobody but its reader.
 
+mod code;
 mod consistency;
 mod hints;
 mod naming;
 mod places;
 mod provider;
 mod shape;
+mod steps;
 mod text;
+mod wishes;
 mod wording;
 
 use std::collections::BTreeSet;
 
+use toolgate_contracts::Runner;
 use toolgate_contracts::definition::{Definition, Origin};
 
 pub use self::naming::GRANDFATHERED;
+pub(crate) use self::text::walk as hidden;
+pub(crate) use self::wording::steering;
 use crate::finding::{self, Finding, Severity, has_errors};
 use crate::floor::{self, Known};
 use crate::schema;
@@ -45,6 +51,10 @@ pub fn check(definition: &Definition, context: &Context<'_>) -> Vec<Finding> {
     wording::check(definition, &mut findings);
     hints::check(definition, context, &mut findings);
     shape::check(definition, context.origin, &mut findings);
+    wishes::check(definition, context, &mut findings);
+    if let Runner::Python(python) = &definition.runner {
+        code::gives_back(&python.code, &mut findings);
+    }
     if !broken {
         // These compile the schemas, so they have to be sound.
         shape::check_values(definition, &mut findings);
@@ -63,7 +73,7 @@ pub fn refusals(definition: &Definition, known: Option<&dyn Known>) -> Vec<Findi
         None => findings.extend(floor::check_alone(definition).err().unwrap_or_default()),
     }
     consistency::check(definition, &mut findings);
-    places::check(definition, &mut findings);
+    places::check(definition, known, &mut findings);
     text::check(definition, &mut findings);
     findings.retain(|finding| finding.severity == Severity::Error);
     findings

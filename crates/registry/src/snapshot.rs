@@ -9,14 +9,16 @@ use std::sync::{Arc, OnceLock};
 use toolgate_contracts::agent::StoredProfile;
 use toolgate_contracts::definition::{Origin, ToolState, Visibility};
 use toolgate_contracts::{
-    AgentId, Definition, Digest, Fault, FoldedName, KillScope, ProfileId, TenantId, Timestamp, ToolId, ToolName,
-    ToolRef, VersionId, WorkspaceId,
+    AgentId, Definition, Digest, Fault, FoldedName, KillScope, Plugin, ProfileId, Slug, TenantId, Timestamp, ToolId,
+    ToolName, ToolRef, VersionId, WorkspaceId,
 };
 use toolgate_policy::constraint::Constraints;
 use toolgate_store::catalog::{
     self, Alias, Assignment, Catalog, Classification, GroupMember, KillSwitch, Lifecycle, Override, StoredAgent,
 };
 use toolgate_store::people::{Tenant, Workspace};
+use toolgate_store::skills::StoredSkill;
+use toolgate_store::upstreams::StoredUpstream;
 
 use uuid::Uuid;
 
@@ -221,6 +223,8 @@ pub struct AliasUse {
 #[derive(Default)]
 pub struct Snapshot {
     pub revision: i64,
+    /// Every plug-in that is installed, all versions of each, newest first.
+    pub plugins: Vec<Plugin>,
     tenants: HashMap<TenantId, Arc<TenantRegistry>>,
 }
 
@@ -245,6 +249,9 @@ impl Snapshot {
             openings,
             acceptances,
             webhooks,
+            plugins,
+            upstreams,
+            skills,
         } = catalog;
         let deciding = Specs { policies, guardrails, openings, acceptances, webhooks };
         let mut versions_of: HashMap<ToolId, Vec<Arc<Version>>> = HashMap::new();
@@ -310,13 +317,25 @@ impl Snapshot {
                         .map(|switch| ((switch.tenant, switch.scope, switch.object), switch.clone()))
                         .collect(),
                     deciding: deciding.of(id, policy_revision),
+                    upstreams: upstreams
+                        .iter()
+                        .filter(|upstream| upstream.tenant == id)
+                        .map(|upstream| (upstream.spec.name.clone(), Arc::new(upstream.clone())))
+                        .collect(),
+                    skills: skills
+                        .iter()
+                        .filter(|skill| skill.tenant == id)
+                        .map(|skill| (skill.spec.name.clone(), Arc::new(skill.clone())))
+                        .collect(),
                     constraints: OnceLock::new(),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
                 },
             );
         }
-        Self { revision, tenants: built.into_iter().map(|(id, registry)| (id, Arc::new(registry))).collect() }
+        let mut plugins = plugins;
+        plugins.sort_by(|left, right| left.name.cmp(&right.name).then(right.version.cmp(&left.version)));
+        Self { revision, plugins, tenants: built.into_iter().map(|(id, registry)| (id, Arc::new(registry))).collect() }
     }
 
     pub fn tenant(&self, tenant: TenantId) -> Result<&Arc<TenantRegistry>, Fault> {
@@ -354,6 +373,10 @@ pub struct TenantRegistry {
     kill_switches: HashMap<(TenantId, KillScope, Uuid), KillSwitch>,
     /// What decides calls beside the definitions.
     pub deciding: Deciding,
+    /// Servers of others, by name.
+    pub upstreams: BTreeMap<Slug, Arc<StoredUpstream>>,
+    /// By name, without their texts.
+    pub skills: BTreeMap<Slug, Arc<StoredSkill>>,
     /// The profiles' constraints, read when first asked for.
     constraints: OnceLock<HashMap<ProfileId, Result<Constraints, String>>>,
     shared: Arc<Shared>,
@@ -548,7 +571,7 @@ impl TenantRegistry {
         }
     }
 
-    /// Search over tools and agents; results are filtered by what the caller may see.
+    /// Search over tools, agents and skills; results are filtered by what the caller may see.
     pub fn index(&self) -> &Index {
         self.index.get_or_init(|| {
             let names = self.names();
@@ -577,7 +600,16 @@ impl TenantRegistry {
                 category: "agent".to_owned(),
                 aliases: Vec::new(),
             });
-            Index::build(tools.chain(agents))
+            let skills = self.skills.values().map(|skill| SearchEntry {
+                kind: Kind::Skill,
+                name: skill.spec.name.to_string(),
+                title: skill.spec.title.clone().unwrap_or_default(),
+                description: skill.spec.description.clone(),
+                tags: Vec::new(),
+                category: "skill".to_owned(),
+                aliases: Vec::new(),
+            });
+            Index::build(tools.chain(agents).chain(skills))
         })
     }
 }

@@ -7,7 +7,7 @@
 mod lines;
 mod members;
 mod write;
-mod yaml;
+pub(crate) mod yaml;
 
 use serde_json::Value;
 use toolgate_contracts::definition::{Definition, OPAQUE_MEMBERS};
@@ -126,7 +126,7 @@ fn authored(
 }
 
 /// UTF-8, within the limit, with line ends as Unix writes them.
-fn text(file: &[u8]) -> Result<String, Vec<Finding>> {
+pub(crate) fn text(file: &[u8]) -> Result<String, Vec<Finding>> {
     if file.len() > FILE_BYTES_MAX {
         let message = format!("the file is larger than the limit of {FILE_BYTES_MAX} bytes (256 KiB)");
         let fix = "shorten the text, or serve large data from a tool instead of writing it into the definition";
@@ -142,7 +142,7 @@ fn text(file: &[u8]) -> Result<String, Vec<Finding>> {
 }
 
 /// Front matter and body. The front matter is what stands between the first line and the next `---`.
-fn split(text: &str) -> Result<(&str, String), Vec<Finding>> {
+pub(crate) fn split(text: &str) -> Result<(&str, String), Vec<Finding>> {
     let is_fence = |line: &str| line.strip_prefix("---").is_some_and(|rest| rest.trim_end().is_empty());
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The kind `http`: a declared request. What goes out is made of the definition and the arguments ([`request`]), sent
+//! The kinds `http` and `openapi`: a declared request. What goes out is made of the definition and the arguments ([`request`]), sent
 //! through the connector, and what comes back is read, mapped and, where it fails, told in the taxonomy ([`answer`]).
 //!
 //! Invariant: the arguments fill places in path segments, query values, header values and the body; they never choose
@@ -7,18 +7,22 @@
 
 mod answer;
 mod pages;
-mod request;
+pub(crate) mod request;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolgate_contracts::{Definition, ErrorCode, ToolError};
-use toolgate_egress::{Effect, EgressError, Request, Response, Sent, Way};
+use toolgate_egress::{Request, Response, Way};
 use toolgate_engine::{Call, Outcome, Outside, Permit, Runner};
+
+pub use self::answer::{Answer, Body, attachment};
+pub use self::request::with_secret;
 
 use self::request::Declared;
 use crate::compiled::Compiled;
+pub use crate::failure::Failure;
 
 pub struct Requests {
     outside: Outside,
@@ -44,19 +48,44 @@ impl Requests {
             return pages::all(&trip, &declared, pages, request).await;
         }
         let effect = request.effect;
-        let answer = answer::read(trip.send(request).await?, effect).await?;
+        let answer = trip.ask(request).await?;
         answer::outcome(&declared, call, answer, effect).await
     }
 }
 
 /// Where one call's requests go out.
-struct Trip<'a> {
-    outside: &'a Outside,
-    call: &'a Call,
-    way: &'a Way,
+pub struct Trip<'a> {
+    pub outside: &'a Outside,
+    pub call: &'a Call,
+    pub way: &'a Way,
 }
 
 impl Trip<'_> {
+    /// Sends a request and reads the answer to its end, or says what its status means.
+    pub async fn ask(&self, request: Request) -> Result<Answer, Failure> {
+        let effect = request.effect;
+        answer::read(self.send(request).await?, effect).await
+    }
+
+    /// The request as it would go out, and whether it would be refused; `headers` has each secret by its name.
+    pub fn plan(&self, request: &Request, headers: Map<String, Value>) -> Value {
+        let refused = self.outside.connector.judge(self.way, &request.url).err().map(|error| error.to_string());
+        let mut plan = json!({
+            "would_run": refused.is_none(),
+            "method": request.method.as_str(),
+            "url": request.url.as_str(),
+            "headers": headers,
+        });
+        if !request.body.is_empty() {
+            plan["body"] = serde_json::from_slice(&request.body)
+                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&request.body).into_owned()));
+        }
+        if let Some(refused) = refused {
+            plan["refused"] = Value::String(refused);
+        }
+        plan
+    }
+
     async fn send(&self, request: Request) -> Result<Response, Failure> {
         let effect = request.effect;
         let sent = self.outside.send(self.call, self.way, request).await;
@@ -64,37 +93,9 @@ impl Trip<'_> {
     }
 }
 
-/// Why there is no result, and whether something may have happened all the same.
-enum Failure {
-    Told(ToolError),
-    /// A write went out, and no answer came.
-    Unknown(String),
-}
-
-impl Failure {
-    fn of(error: EgressError, effect: Effect) -> Self {
-        match (effect, error.sent()) {
-            (Effect::Write, Sent::Perhaps) => Self::Unknown(error.to_string()),
-            (Effect::Read, _) | (_, Sent::No) => Self::Told(error.into()),
-        }
-    }
-}
-
-impl From<ToolError> for Failure {
-    fn from(error: ToolError) -> Self {
-        Self::Told(error)
-    }
-}
-
 impl Runner for Requests {
     fn run(&self, permit: Permit) -> BoxFuture<'_, Outcome> {
-        Box::pin(async move {
-            match self.exchange(&permit).await {
-                Ok(outcome) => outcome,
-                Err(Failure::Told(error)) => Outcome::Failed(error),
-                Err(Failure::Unknown(why)) => Outcome::Unknown(why),
-            }
-        })
+        Box::pin(async move { self.exchange(&permit).await.unwrap_or_else(Outcome::from) })
     }
 
     /// The request as it would go out, each secret by its name.
@@ -103,20 +104,9 @@ impl Runner for Requests {
             let declared = self.declared(call)?;
             let way = self.outside.way_of(call).map_err(|fault| unavailable(&fault))?;
             let planned = declared.planned(call)?;
-            let refused = self.outside.connector.judge(&way, &planned.url).err().map(|error| error.to_string());
-            let mut plan = json!({
-                "would_run": refused.is_none(),
-                "method": planned.method.as_str(),
-                "url": planned.url.as_str(),
-                "headers": declared.shown_headers(&planned),
-            });
-            if !planned.body.is_empty() {
-                plan["body"] = serde_json::from_slice(&planned.body)
-                    .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&planned.body).into_owned()));
-            }
-            if let Some(refused) = refused {
-                plan["refused"] = Value::String(refused);
-            }
+            let trip = Trip { outside: &self.outside, call, way: &way };
+            let mut plan = trip.plan(&planned, declared.shown_headers(&planned));
+            plan["url"] = declared.shown_url(&planned).into();
             Ok(plan)
         })
     }
@@ -126,7 +116,8 @@ impl Runner for Requests {
     }
 }
 
-fn unavailable(fault: &toolgate_contracts::Fault) -> ToolError {
+/// That no way out could be made for a call.
+pub fn unavailable(fault: &toolgate_contracts::Fault) -> ToolError {
     let message = format!("{}; {}", fault.told(), fault.remedy());
     ToolError::because(ErrorCode::PolicyDenied, "egress", message)
 }

@@ -5,10 +5,25 @@
 //! Deliberately absent: deciding, recording, redacting and capping, which are the path's.
 
 mod compiled;
+mod composition;
 mod expression;
-mod http;
+mod failure;
+mod host;
+pub mod http;
+mod openapi;
+mod prompt;
 mod python;
+mod script;
+mod sql;
+mod wasm;
 
+pub use composition::Compositions;
 pub use expression::Expressions;
 pub use http::Requests;
+pub use prompt::Unasked;
 pub use python::Snippets;
+pub use script::{ScriptInput, Scripts, runs_programs};
+pub use sql::{Databases, Parameter, Query, Statements, WrittenBy};
+/// Whoever makes [`Scripts`] needs one.
+pub use toolgate_sandbox::Spawner;
+pub use wasm::Plugins;

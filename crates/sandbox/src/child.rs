@@ -2,7 +2,8 @@
 //!
 //! They are kept on a leash, not in a jail: a vector of arguments and never a shell, the environment that the caller
 //! gives and nothing of ours, no descriptor of ours, a session and process group of their own, limits of the kernel's.
-//! When the time is over, or nobody waits any more, the whole group is killed, also what ignores termination.
+//! When the time is over, or nobody waits any more, the whole group is killed, also what ignores termination; and with it
+//! what left the group and the session, which bears the child's [`Mark`].
 //! Deliberately absent: namespaces. Code of tenants never runs here.
 
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ use crate::kernel::{self, ResourceLimit};
 use crate::request::OutputSink;
 use crate::result::{LimitKind, Usage};
 use crate::spawner::Spawner;
+use crate::strays::Mark;
 
 /// What a trusted program may use. What is `None` is not limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,8 @@ pub enum ChildEnd {
     Signalled(i32),
     /// We ended it.
     Limit(LimitKind),
+    /// We ended it, because whoever wanted it did no more.
+    Stopped,
 }
 
 /// What a captured program came to.
@@ -101,11 +105,12 @@ pub struct ChildOutput {
     pub usage: Usage,
 }
 
-/// A running program. Dropping it kills it with everything in its group.
+/// A running program. Dropping it kills it with everything that it started.
 pub struct Child {
     // INVARIANT: `Some` until it is reaped; while it is, its process id is nobody else's.
     process: Option<StdChild>,
     pid: Pid,
+    mark: Option<Mark>,
     ended: AsyncFd<OwnedFd>,
     spawner: Spawner,
 }
@@ -125,12 +130,22 @@ impl Child {
         request: ChildRequest,
         sink: Option<OutputSink>,
     ) -> Result<ChildOutput, SandboxError> {
+        Self::capture_until(spawner, request, sink, std::future::pending()).await
+    }
+
+    /// The same, and when `stop` comes first the group is asked to leave, and killed after its grace.
+    pub async fn capture_until(
+        spawner: &Spawner,
+        request: ChildRequest,
+        sink: Option<OutputSink>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<ChildOutput, SandboxError> {
         let ChildLimits { wall, grace, cpu, output_bytes, .. } = request.limits;
         let input = request.input.clone();
         let started = Instant::now();
         let Duplex { mut stdin, stdout, stderr, mut child } = Self::duplex(spawner, request).await?;
         let mut capture = Capture::new(stdout, stderr, output_bytes, sink);
-        let limit = {
+        let ended_by_us = {
             let speak = async {
                 // Who does not read gets an error, and does not care.
                 let _ = stdin.write_all(&input).await;
@@ -140,8 +155,9 @@ impl Child {
             };
             tokio::select! {
                 () = speak => None,
-                () = capture.run() => Some(LimitKind::Output),
-                () = tokio::time::sleep(wall) => Some(LimitKind::Wall),
+                () = capture.run() => Some(ChildEnd::Limit(LimitKind::Output)),
+                () = tokio::time::sleep(wall) => Some(ChildEnd::Limit(LimitKind::Wall)),
+                () = stop => Some(ChildEnd::Stopped),
                 ended = child.ended() => {
                     ended?;
                     None
@@ -149,14 +165,14 @@ impl Child {
             }
         };
         let cpu_used = kernel::cpu_of(child.pid);
-        if limit.is_some() {
+        if ended_by_us.is_some() {
             child.end(grace, &mut capture).await;
         }
         let status = child.wait().await?;
         capture.drain();
         let over = capture.is_over();
-        let end = match (limit, status.code(), status.signal()) {
-            (Some(limit), _, _) => ChildEnd::Limit(limit),
+        let end = match (ended_by_us, status.code(), status.signal()) {
+            (Some(end), _, _) => end,
             (None, _, _) if over => ChildEnd::Limit(LimitKind::Output),
             (None, _, Some(signal)) if signal == libc::SIGXCPU => ChildEnd::Limit(LimitKind::Cpu),
             (None, _, Some(signal))
@@ -175,9 +191,42 @@ impl Child {
     /// Starts a program to speak with.
     pub async fn duplex(spawner: &Spawner, request: ChildRequest) -> Result<Duplex, SandboxError> {
         let program = request.program.clone();
+        let (mut child, stdout, stderr) = Self::start(spawner, request, Stdio::piped(), None).await?;
         let not_started = |source: io::Error| SandboxError::Program { program: program.clone(), source };
-        let mut process = spawner.on_thread(move || spawn(request)).await?.map_err(not_started)?;
-        let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let stdin = child.process.as_mut().and_then(|process| process.stdin.take());
+        let stdin = stdin.ok_or_else(|| not_started(io::Error::other("it has no standard input")))?;
+        Ok(Duplex { stdin: pipe::Sender::from_owned_fd(stdin.into()).map_err(not_started)?, stdout, stderr, child })
+    }
+
+    /// Starts a program that is spoken with through `stdin`, which may be more than a pipe, and what it prints. It gets
+    /// `data_bytes` of memory of its own.
+    pub(crate) async fn attached(
+        spawner: &Spawner,
+        request: ChildRequest,
+        stdin: OwnedFd,
+        data_bytes: u64,
+    ) -> Result<(Self, pipe::Receiver, pipe::Receiver), SandboxError> {
+        Self::start(spawner, request, stdin.into(), Some(data_bytes)).await
+    }
+
+    async fn start(
+        spawner: &Spawner,
+        request: ChildRequest,
+        stdin: Stdio,
+        data_bytes: Option<u64>,
+    ) -> Result<(Self, pipe::Receiver, pipe::Receiver), SandboxError> {
+        let program = request.program.clone();
+        let not_started = |source: io::Error| SandboxError::Program { program: program.clone(), source };
+        let mark = Mark::new();
+        let keeper = spawner.clone();
+        let born = move || {
+            let process = spawn(request, stdin, data_bytes, mark)?;
+            Ok(Born { process: Some(process), mark, spawner: keeper })
+        };
+        let mut born: Born = spawner.on_thread(born).await?.map_err(not_started)?;
+        let gone = || not_started(io::Error::other("it was given up"));
+        let mut process = born.process.take().ok_or_else(gone)?;
+        let streams = (process.stdout.take(), process.stderr.take());
         let pid = Pid::from_child(&process);
         // Nobody has reaped it yet, so this is it and no other.
         let opened = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK)
@@ -186,24 +235,26 @@ impl Child {
         let ended = match opened {
             Ok(ended) => ended,
             Err(error) => {
-                end_now(pid, process, spawner);
+                end_now(pid, mark, process, spawner);
                 return Err(not_started(error));
             }
         };
-        let child = Self { process: Some(process), pid, ended, spawner: spawner.clone() };
-        let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
+        let child = Self { process: Some(process), pid, mark, ended, spawner: spawner.clone() };
+        let (Some(stdout), Some(stderr)) = streams else {
             return Err(not_started(io::Error::other("it has no streams")));
         };
-        Ok(Duplex {
-            stdin: pipe::Sender::from_owned_fd(stdin.into()).map_err(not_started)?,
-            stdout: pipe::Receiver::from_owned_fd(stdout.into()).map_err(not_started)?,
-            stderr: pipe::Receiver::from_owned_fd(stderr.into()).map_err(not_started)?,
-            child,
-        })
+        let stdout = pipe::Receiver::from_owned_fd(stdout.into()).map_err(not_started)?;
+        let stderr = pipe::Receiver::from_owned_fd(stderr.into()).map_err(not_started)?;
+        Ok((child, stdout, stderr))
     }
 
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_pid()
+    }
+
+    /// Whether its process id is still nobody else's.
+    pub(crate) fn is_held(&self) -> bool {
+        self.process.is_some()
     }
 
     /// Asks the group to leave.
@@ -220,11 +271,16 @@ impl Child {
         }
     }
 
-    /// Waits until it has ended, and ends what it left behind in its group.
+    /// Waits until it has ended, and ends what it left behind.
     pub async fn wait(&mut self) -> Result<ExitStatus, SandboxError> {
         self.ended().await?;
         // It is not reaped yet, so the group still has its number.
         self.kill();
+        if let Some(mark) = self.mark
+            && !mark.end().await
+        {
+            tracing::warn!(pid = self.pid(), "a program left processes behind that do not end");
+        }
         let gone = || io::Error::other("it was waited for before");
         let mut process = self.process.take().ok_or_else(gone).map_err(SandboxError::broke("waiting"))?;
         process.wait().map_err(SandboxError::broke("waiting"))
@@ -249,19 +305,37 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
-            end_now(self.pid, process, &self.spawner);
+            end_now(self.pid, self.mark, process, &self.spawner);
         }
     }
 }
 
-fn end_now(pid: Pid, mut process: StdChild, spawner: &Spawner) {
+/// A process that was started and that nobody has taken yet: who waited for it may have given up meanwhile.
+struct Born {
+    process: Option<StdChild>,
+    mark: Option<Mark>,
+    spawner: Spawner,
+}
+
+impl Drop for Born {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            end_now(Pid::from_child(&process), self.mark, process, &self.spawner);
+        }
+    }
+}
+
+fn end_now(pid: Pid, mark: Option<Mark>, mut process: StdChild, spawner: &Spawner) {
     let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-    spawner.reap(Box::new(move || !matches!(process.try_wait(), Ok(None))));
+    spawner.reap(Box::new(move || {
+        let left_nobody = mark.is_none_or(Mark::kill);
+        left_nobody && !matches!(process.try_wait(), Ok(None))
+    }));
 }
 
 /// On the thread that starts processes.
 #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
-fn spawn(request: ChildRequest) -> io::Result<StdChild> {
+fn spawn(request: ChildRequest, stdin: Stdio, data_bytes: Option<u64>, mark: Option<Mark>) -> io::Result<StdChild> {
     let ChildRequest { program, arguments, environment, folder, input: _, limits } = request;
     let ChildLimits { cpu, memory_bytes, open_files, file_bytes, .. } = limits;
     if !program.is_absolute() {
@@ -272,6 +346,7 @@ fn spawn(request: ChildRequest) -> io::Result<StdChild> {
         (libc::RLIMIT_CORE, Some(0)),
         (libc::RLIMIT_CPU, cpu.map(whole)),
         (libc::RLIMIT_AS, memory_bytes),
+        (libc::RLIMIT_DATA, data_bytes),
         (libc::RLIMIT_NOFILE, open_files),
         (libc::RLIMIT_FSIZE, file_bytes),
     ];
@@ -281,7 +356,7 @@ fn spawn(request: ChildRequest) -> io::Result<StdChild> {
         .env_clear()
         .envs(environment)
         .current_dir(folder.as_deref().unwrap_or(Path::new("/")))
-        .stdin(Stdio::piped())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let limited = |(resource, value): (_, Option<u64>)| {
@@ -289,6 +364,7 @@ fn spawn(request: ChildRequest) -> io::Result<StdChild> {
         let more = u64::from(resource == libc::RLIMIT_CPU);
         value.map(|value| ResourceLimit { resource, warned_at: value, at_most: value + more })
     };
-    kernel::leash(&mut command, limits.into_iter().filter_map(limited).collect());
+    let limits = limits.into_iter().filter_map(limited).chain(mark.map(Mark::limit));
+    kernel::leash(&mut command, limits.collect());
     command.spawn()
 }

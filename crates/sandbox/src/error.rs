@@ -15,6 +15,8 @@ pub enum SandboxError {
     Start { why: String },
     #[error("the request is too large: {what} has {bytes} bytes, at most {max} are possible")]
     TooLarge { what: &'static str, bytes: usize, max: usize },
+    #[error("the component cannot be used: {why}")]
+    Component { why: String },
     #[error("the limit `{limit}` cannot be {value}: {why}")]
     Limit { limit: &'static str, value: String, why: &'static str },
     #[error("`{}` cannot be started: {source}", program.display())]
@@ -32,6 +34,9 @@ impl SandboxError {
         match self {
             Self::NoTier { .. } | Self::Start { .. } => "`toolgate doctor` says what this machine lacks; nothing ran",
             Self::TooLarge { .. } => "send less",
+            Self::Component { .. } => {
+                "build a component of the world `tool` or `detector` of `toolgate:plugin@1.0.0`: `docs/plugins.md` says how"
+            }
             Self::Limit { .. } => "choose another value",
             Self::Program { .. } => "check the path and its rights in the configuration; nothing ran",
             Self::Broke { .. } => "try again; if it stays, `toolgate doctor` says more",
@@ -46,6 +51,7 @@ impl From<SandboxError> for ToolError {
             SandboxError::TooLarge { .. } => Self::because(ErrorCode::ValidationError, "too_large", message),
             SandboxError::Limit { .. } => Self::because(ErrorCode::ValidationError, "schema", message),
             SandboxError::NoTier { .. }
+            | SandboxError::Component { .. }
             | SandboxError::Start { .. }
             | SandboxError::Program { .. }
             | SandboxError::Broke { .. } => Self::because(ErrorCode::SandboxError, "tier_unavailable", message),

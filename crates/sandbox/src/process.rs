@@ -1,8 +1,9 @@
 //! The tier `process`: instances forked from a prepared interpreter, some of them waiting ready.
 
-mod filter;
+pub mod filter;
+pub mod group;
 mod instance;
-mod interpreter;
+pub mod interpreter;
 mod ruleset;
 mod zygote;
 
@@ -172,7 +173,7 @@ fn refill(shared: &Arc<Shared>) {
 }
 
 /// What no run can have, or no kernel can count.
-fn check(limits: &Limits) -> Result<(), SandboxError> {
+pub fn check(limits: &Limits) -> Result<(), SandboxError> {
     let Limits { cpu, wall, memory_bytes, output_bytes, open_files, processes, scratch_bytes } = *limits;
     let refused = |limit, value: String, why| Err(SandboxError::Limit { limit, value, why });
     if cpu.is_zero() || cpu.as_secs() > 24 * 3600 {

@@ -49,6 +49,7 @@ impl From<SandboxTier> for Tier {
         match tier {
             SandboxTier::Process | SandboxTier::Namespace => Self::Process,
             SandboxTier::Wasm => Self::Wasm,
+            SandboxTier::Gvisor => Self::Gvisor,
             SandboxTier::Vm => Self::Vm,
         }
     }
@@ -192,6 +193,25 @@ pub struct Settings {
     pub warm: usize,
     /// What the instances that wait ready are prepared for: a request for another scratch folder gets one of its own.
     pub limits: Limits,
+    /// Folders of control groups that are ours to make groups in: one of version 2, or of version 1 one for each
+    /// controller.
+    pub cgroups: Vec<PathBuf>,
+    /// Python as WebAssembly; without it there is no tier `wasm`.
+    pub wasm: Option<PythonFile>,
+    /// gVisor's program; without it there is no tier `gvisor`.
+    pub runsc: Option<PathBuf>,
+    /// The day of the oldest release of it that is taken, eight digits; without it, a current one is demanded.
+    pub gvisor_oldest: Option<String>,
+}
+
+/// An interpreter as WebAssembly: a program for WASI, with its standard library in it.
+#[derive(Clone, Debug)]
+pub struct PythonFile {
+    pub file: PathBuf,
+    /// What the file must be, in hexadecimal digits.
+    pub sha256: String,
+    /// Where it is kept compiled; without it, it is compiled anew after each start.
+    pub cache: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -204,6 +224,10 @@ impl Default for Settings {
             concurrent: 8,
             warm: 2,
             limits: Limits::default(),
+            cgroups: Vec::new(),
+            wasm: None,
+            runsc: None,
+            gvisor_oldest: None,
         }
     }
 }

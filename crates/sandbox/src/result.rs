@@ -85,6 +85,8 @@ pub enum Ended {
     /// With this value.
     Finished(Value),
     Raised(Raised),
+    /// In the code's own words, which are those of our errors.
+    Failed(ToolError),
     Limit(LimitKind),
     /// Without an answer: it left by itself, or a signal ended it.
     Died {
@@ -152,6 +154,7 @@ impl SandboxResult {
                 }
                 error.with("traceback", raised.traceback())
             }
+            Ended::Failed(error) => error,
             Ended::Died { how } => failed("exception", format!("the code ended without an answer: {how}")),
             Ended::Unreadable { why } => failed("output", format!("the code's answer cannot be read: {why}")),
         })

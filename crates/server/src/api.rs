@@ -5,19 +5,23 @@ mod approvals;
 pub mod audit;
 mod calls;
 mod compat;
+mod connections;
 mod control;
 mod database_roles;
 mod document;
 mod events;
 mod grants;
 mod guardrails;
+mod imports;
 mod inputs;
 mod invitations;
 mod invoke;
 mod keys;
 mod labels;
+mod oauth;
 mod paging;
 mod people;
+mod plugins;
 mod policies;
 mod profiles;
 mod runs;
@@ -28,11 +32,13 @@ mod server_keys;
 mod session;
 mod sessions;
 mod settings;
+mod skills;
 mod system;
 mod tokens;
 mod tool_tests;
 mod tool_views;
 mod tools;
+mod upstreams;
 mod usage;
 mod webhooks;
 
@@ -46,6 +52,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use self::invoke::decides;
 use crate::app::App;
 use crate::auth;
 use crate::extract::BODY_BYTES_MAX;
@@ -98,6 +105,16 @@ fn in_front() -> OpenApiRouter<App> {
         .routes(routes!(session::oidc_callback))
         .routes(routes!(invoke::invoke))
         .routes(routes!(invoke::jwks))
+        .routes(routes!(oauth::resource))
+        .routes(routes!(oauth::resource_root))
+        .routes(routes!(oauth::resource_narrowed))
+        .routes(routes!(oauth::server))
+        .routes(routes!(oauth::register))
+        .routes(routes!(oauth::token))
+        .routes(routes!(oauth::revoke))
+        .routes(routes!(connections::document))
+        .routes(routes!(crate::mcp::post, crate::mcp::get))
+        .routes(routes!(crate::mcp::post_narrowed, crate::mcp::get_narrowed))
 }
 
 /// What a browser sends that nobody is signed in in yet: no other site's page may.
@@ -128,6 +145,22 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(sessions::end))
         .routes(routes!(tools::list, tools::register))
         .routes(routes!(tools::lint))
+        .routes(routes!(plugins::list, plugins::install))
+        .routes(routes!(plugins::show, plugins::remove))
+        .routes(routes!(upstreams::list))
+        .routes(routes!(upstreams::show, upstreams::save, upstreams::remove))
+        .routes(routes!(upstreams::test))
+        .routes(routes!(upstreams::refresh))
+        .routes(routes!(upstreams::accept))
+        .routes(routes!(upstreams::review))
+        .routes(routes!(connections::connect))
+        .routes(routes!(connections::connected))
+        .routes(routes!(connections::disconnect))
+        .merge(
+            OpenApiRouter::new()
+                .routes(routes!(imports::openapi))
+                .layer(DefaultBodyLimit::max(imports::BODY_BYTES_MAX)),
+        )
         .routes(routes!(tools::show, tools::delete, tool_tests::edit))
         .routes(routes!(tool_tests::test))
         .routes(routes!(tool_tests::test_stream))
@@ -186,6 +219,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(agents::tools))
         .routes(routes!(agents::assign, agents::revoke))
         .routes(routes!(agents::assignments))
+        .routes(routes!(skills::list, skills::add))
+        .routes(routes!(skills::show, skills::delete))
+        .routes(routes!(skills::fill))
         .routes(routes!(profiles::list, profiles::create))
         .routes(routes!(profiles::show, profiles::replace, profiles::delete))
         .routes(routes!(policies::list, policies::save))
@@ -203,6 +239,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(labels::asks))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(oauth::asked))
+        .routes(routes!(oauth::decide))
         .routes(routes!(tokens::list, tokens::mint, tokens::revoke_of_agent))
         .routes(routes!(tokens::show, tokens::revoke))
         .routes(routes!(secrets::list))

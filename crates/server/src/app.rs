@@ -10,12 +10,13 @@ use toolgate_egress::mail::Mailer;
 use toolgate_engine::audit::Pinned;
 use toolgate_engine::external::External;
 use toolgate_engine::shared::Shared;
-use toolgate_engine::{Audit, Engine, Parts, Runners};
+use toolgate_engine::{Audit, Engine, Keyed, Parts, Runners, Wiring};
+use toolgate_mcp::serve::Surface;
 use toolgate_registry::commands::{Builtins, CodeTool, FIRST_WORKSPACE, Registry};
 use toolgate_registry::groups::SEEDED_GROUPS;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::{Change, Configured, Kind, Options, Store};
-use toolgate_vault::{Keyring, MasterKey};
+use toolgate_vault::{Keyring, MasterKey, Vault};
 
 use crate::config::Config;
 use crate::exposition::Exposition;
@@ -40,15 +41,6 @@ pub struct CodeTools {
 
 /// What a command printed.
 pub type Printed = futures_util::future::BoxFuture<'static, Result<zeroize::Zeroizing<String>, Fault>>;
-
-/// What runners may be made of.
-pub struct Wiring<'a> {
-    pub store: &'a Store,
-    pub clock: &'a Clock,
-    pub rng: &'a Rng,
-    pub data: &'a Path,
-    pub outside: &'a Outside,
-}
 
 /// Keys that are remembered for a moment.
 type Callers = moka::sync::Cache<toolgate_contracts::KeyId, Arc<crate::auth::KnownKey>>;
@@ -80,6 +72,8 @@ pub struct Inner {
     pub hashing: crate::identity::passwords::Hashing,
     /// The provider of identities, where there is one.
     pub oidc: Option<crate::identity::oidc::Oidc>,
+    /// Who may use `/mcp` with an access token.
+    pub oauth: crate::oauth::Memory,
     /// How many definitions are judged at once.
     pub judging: tokio::sync::Semaphore,
     /// Where the server listens, once it does.
@@ -90,6 +84,8 @@ pub struct Inner {
     pub demonstration: AtomicBool,
     /// What is counted.
     pub exposition: Exposition,
+    /// What clients of the protocol see.
+    pub mcp: Surface,
 }
 
 impl std::ops::Deref for App {
@@ -119,8 +115,21 @@ impl App {
         }
         let mailer = outside::mailer(&config, &outside.connector)?;
         let oidc = crate::identity::oidc::Oidc::open(&config, data)?;
+        let oauth = crate::oauth::Memory::open(&config)?;
         let exposition = Exposition::default();
-        let runners = (code.runners)(&Wiring { store: &store, clock: &clock, rng: &rng, data, outside: &outside });
+        let entries = Arc::new(crate::entries::load(&config, data)?);
+        let runners = (code.runners)(&Wiring {
+            store: &store,
+            clock: &clock,
+            rng: &rng,
+            data,
+            registry: &registry,
+            outside: &outside,
+            mailer: mailer.as_ref(),
+            keyed: &Keyed::new(keyring.clone()),
+            vault: &Vault::new(store.clone(), keyring.clone(), clock.clone(), rng.clone()),
+            entries: &entries,
+        });
         let engine = Engine::new(Parts {
             store: store.clone(),
             registry: Arc::clone(&registry),
@@ -137,7 +146,19 @@ impl App {
         // An SQLite file is ours alone while we hold the folder, so whoever ran calls before is gone.
         engine.start(store.kind() == Kind::Sqlite).await?;
         engine.keep_living();
-        let app = Self(Arc::new(Inner {
+        let app = Self(Arc::new_cyclic(|inner: &std::sync::Weak<Inner>| Inner {
+            mcp: Surface::new(toolgate_mcp::serve::Parts {
+                engine: engine.clone(),
+                registry: Arc::clone(&registry),
+                keyring: keyring.clone(),
+                clock: clock.clone(),
+                rng: rng.clone(),
+                address: {
+                    let inner = inner.clone();
+                    Arc::new(move || Self::of(&inner).map(|app| app.base_url()).unwrap_or_default())
+                },
+                patience: std::time::Duration::from_secs(config.number("mcp_patience_seconds").into()),
+            }),
             config,
             store,
             registry,
@@ -153,6 +174,7 @@ impl App {
             tokens: KnownTokens::builder().max_capacity(CALLERS_MAX).time_to_live(crate::auth::KNOWN_FOR).build(),
             hashing: crate::identity::passwords::Hashing::default(),
             oidc,
+            oauth,
             judging: tokio::sync::Semaphore::new(JUDGED_AT_ONCE_MAX),
             listening: OnceLock::new(),
             draining: AtomicBool::new(false),
@@ -231,6 +253,7 @@ impl App {
 
     pub async fn close(&self) {
         self.engine.drain(DRAIN).await;
+        self.engine.close_runners().await;
         if let Err(error) = self.store.clone().close().await {
             tracing::error!("closing the database: {error}");
         }

@@ -14,8 +14,9 @@ use toolgate_store::credentials::{Holder, KeyHolder};
 
 use crate::app::{App, FIRST_TENANT};
 use crate::auth::tokens::Manner;
+use crate::oauth::Address;
 use crate::problem::Problem;
-use crate::{BACKGROUND_HEADER, REVISION_HEADER, TENANT_HEADER};
+use crate::{BACKGROUND_HEADER, PRINCIPAL_HEADER, REVISION_HEADER, TENANT_HEADER};
 use crate::{proxies, seal};
 
 /// How long the note of a credential's last use may lag behind.
@@ -53,6 +54,8 @@ pub struct KnownKey {
 #[derive(Clone)]
 pub enum Shown {
     Caller(Caller),
+    /// What an OAuth client was allowed: good at one address, and nowhere else.
+    Client(Caller, String),
     OwnerOfTheFolder,
 }
 
@@ -113,24 +116,62 @@ fn wants_fresh(request: &Parts) -> bool {
 }
 
 pub async fn caller_of(app: &App, request: &Parts) -> Result<Caller, Fault> {
-    identified(app, request, false).await
+    identified(app, request, false, None).await.map(|admitted| admitted.caller)
 }
 
-/// `seen_before`: the same request came in already, so a proof that it carries was spent then.
-async fn identified(app: &App, request: &Parts, seen_before: bool) -> Result<Caller, Fault> {
+/// Whoever was let in where OAuth access tokens are taken as well.
+pub struct Admitted {
+    pub caller: Caller,
+    /// By an access token: a program that a person let in, as themselves or as one agent.
+    pub is_client: bool,
+}
+
+impl From<Caller> for Admitted {
+    fn from(caller: Caller) -> Self {
+        Self { caller, is_client: false }
+    }
+}
+
+/// The same where OAuth access tokens are taken as well, if they are for this address. `seen_before`: for streams that
+/// stay open after the request, with the rights that there are now.
+pub async fn caller_at(app: &App, request: &Parts, address: &Address, seen_before: bool) -> Result<Admitted, Fault> {
+    identified(app, request, seen_before, Some(address)).await
+}
+
+/// `seen_before`: the same request came in already, so a proof that it carries was spent then. `address`: where OAuth
+/// access tokens are taken, and for which one.
+async fn identified(
+    app: &App,
+    request: &Parts,
+    seen_before: bool,
+    address: Option<&Address>,
+) -> Result<Admitted, Fault> {
     let wanted = header_text(&request.headers, TENANT_HEADER);
     if let Some(local) = request.extensions.get::<LocalCaller>() {
-        return local_caller(app, *local, wanted.unwrap_or(FIRST_TENANT));
+        return local_caller(app, *local, wanted.unwrap_or(FIRST_TENANT)).map(Admitted::from);
     }
+    let mut is_client = false;
     let caller = match authorization(&request.headers).transpose()? {
         Some((manner, text)) if manner == Manner::Proven || tokens::is_token(text) => {
-            let manner = if seen_before { Manner::Again } else { manner };
-            tokens::token_caller(app, text, manner, request).await?
+            let outside = address.filter(|_| manner == Manner::Bearer).zip(app.named_issuer(text));
+            if let Some((address, issuer)) = outside {
+                is_client = true;
+                app.outside_caller(issuer, text, address).await?
+            } else {
+                let manner = if seen_before { Manner::Again } else { manner };
+                tokens::token_caller(app, text, manner, request).await?
+            }
         }
         Some((_, key)) => match key_caller(app, key).await? {
             Shown::Caller(caller) => caller,
+            Shown::Client(caller, allowed) if address.is_some_and(|address| address.admits(&allowed)) => {
+                is_client = true;
+                caller
+            }
+            Shown::Client(_, allowed) => return Err(elsewhere(&allowed)),
             Shown::OwnerOfTheFolder => {
-                return local_caller(app, LocalCaller::this_process(), wanted.unwrap_or(FIRST_TENANT));
+                let tenant = wanted.unwrap_or(FIRST_TENANT);
+                return local_caller(app, LocalCaller::this_process(), tenant).map(Admitted::from);
             }
         },
         None => match session_cookie(app, &request.headers) {
@@ -138,18 +179,22 @@ async fn identified(app: &App, request: &Parts, seen_before: bool) -> Result<Cal
                 require_same_site(app, request)?;
                 let by_person = !seen_before && is_by_a_person(&request.method, &request.headers);
                 let (caller, _) = session_behind(app, token, by_person).await?;
-                // A page that was opened in one tenant writes nothing into another.
-                return match wanted {
-                    Some(slug) if slug != caller.tenant_slug.as_str() => Err(other_tenant(&caller)),
-                    _ => Ok(caller),
-                };
+                // A page that was opened in one tenant and by one person does nothing in another or as another.
+                if wanted.is_some_and(|slug| slug != caller.tenant_slug.as_str()) {
+                    return Err(went_on(&caller, "switched to"));
+                }
+                let meant = header_text(&request.headers, PRINCIPAL_HEADER);
+                if meant.is_some_and(|principal| principal != caller.principal.to_string()) {
+                    return Err(went_on(&caller, "are signed in as somebody else in"));
+                }
+                return Ok(caller.into());
             }
             None => return Err(unauthenticated("this needs a key or a signed-in browser")),
         },
     };
     match wanted {
         Some(slug) if slug != caller.tenant_slug.as_str() => Err(Fault::not_found("tenant", slug)),
-        _ => Ok(caller),
+        _ => Ok(Admitted { caller, is_client }),
     }
 }
 
@@ -177,7 +222,13 @@ async fn key_caller(app: &App, key: &str) -> Result<Shown, Fault> {
         seal::same(secret_hash, &shown) && expires_at.is_none_or(|at| at > now)
     };
     if let Some(known) = app.callers.get(&id) {
-        return if lets_in(&known.secret_hash, known.expires_at) { Ok(known.shown.clone()) } else { Err(refused()) };
+        if lets_in(&known.secret_hash, known.expires_at) {
+            return Ok(known.shown.clone());
+        }
+        // What a client holds may have another secret since, by another replica.
+        if !matches!(known.shown, Shown::Client(..)) {
+            return Err(refused());
+        }
     }
     let found = app.store.key_holder(id).await?.ok_or_else(refused)?;
     if !lets_in(&found.secret_hash, found.expires_at) {
@@ -205,7 +256,30 @@ async fn of_key(app: &App, found: KeyHolder, now: Timestamp) -> Result<Shown, Fa
     if found.agent.is_some() {
         permissions = permissions.iter().filter(|permission| permission.is_for_agents()).cloned().collect();
     }
-    Ok(Shown::Caller(Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) }))
+    let held = Caller { agent: found.agent, ..caller(found.holder, permissions, Credential::ApiKey(found.key)) };
+    Ok(match found.resource {
+        Some(resource) => Shown::Client(crate::oauth::as_client(held), resource),
+        None => Shown::Caller(held),
+    })
+}
+
+/// Whom a row stands for that another issuer's token was checked for.
+pub async fn client_caller(app: &App, key: toolgate_contracts::KeyId) -> Result<Caller, Fault> {
+    let gone = || unauthenticated("whom the access token stands for was disabled or revoked here");
+    let found = app.store.key_holder(key).await?.ok_or_else(gone)?;
+    match of_key(app, found, app.clock.now()).await? {
+        Shown::Client(caller, _) => Ok(caller),
+        Shown::Caller(_) | Shown::OwnerOfTheFolder => Err(gone()),
+    }
+}
+
+/// An access token that was shown where it is not for.
+fn elsewhere(allowed: &str) -> Fault {
+    Fault::new(
+        FaultKind::Unauthenticated,
+        format!("this access token is for `{allowed}` and good nowhere else"),
+        "use it there; for the API make a key with `toolgate key create`",
+    )
 }
 
 /// Whether somebody did something: only that keeps a session from idling out. Streams, and what a page asks by itself and
@@ -217,9 +291,10 @@ fn is_by_a_person(method: &Method, headers: &HeaderMap) -> bool {
     !(asks && by_itself)
 }
 
-fn other_tenant(caller: &Caller) -> Fault {
+/// That another tab of the browser changed what its session is, after this page was opened.
+fn went_on(caller: &Caller, how: &str) -> Fault {
     Fault::conflict(
-        format!("you switched to `{}` in another tab", caller.tenant_slug),
+        format!("you {how} `{}` in another tab", caller.tenant_slug),
         "reload the page, and do it again where it belongs",
     )
     .with_details(serde_json::json!({"tenant": caller.tenant_slug}))
@@ -312,6 +387,11 @@ enum Site {
     Unsaid,
 }
 
+/// Whether a page of another site sent it, by the word of its browser.
+pub(crate) fn is_of_another_site(app: &App, request: &Parts) -> bool {
+    sent_from(app, request) == Site::Other
+}
+
 fn sent_from(app: &App, request: &Parts) -> Site {
     let own = |origin| if is_own_origin(app, origin, request) { Site::Own } else { Site::Other };
     match request.headers.get("sec-fetch-site") {
@@ -326,7 +406,7 @@ fn sent_from(app: &App, request: &Parts) -> Site {
     }
 }
 
-fn other_site() -> Fault {
+pub(crate) fn other_site() -> Fault {
     Fault::new(FaultKind::Forbidden, "this request comes from another site", "open the console itself and try there")
 }
 
@@ -374,7 +454,7 @@ fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-fn unauthenticated(told: &str) -> Fault {
+pub(crate) fn unauthenticated(told: &str) -> Fault {
     Fault::new(
         FaultKind::Unauthenticated,
         told,
@@ -393,7 +473,7 @@ impl App {
 
 /// Whoever made a request, with the rights they have now. For streams that stay open after it.
 pub async fn again(app: &App, request: &Parts) -> Result<Caller, Fault> {
-    identified(app, request, true).await
+    identified(app, request, true, None).await.map(|admitted| admitted.caller)
 }
 
 /// Whether a key would be let in.

@@ -56,6 +56,12 @@ pub const KEYS: &[Key] = &[
         check: |text| crate::proxies::Proxies::parse(text).map(drop),
     },
     Key {
+        name: "entries_file",
+        default: "",
+        about: "A file with the commands, databases and services that tools may name. Empty: `entries.yaml` in the data folder, where there is one.",
+        check: anything,
+    },
+    Key {
         name: "database",
         default: "",
         about: "`postgres://…`, or empty for SQLite in the data folder.",
@@ -227,6 +233,12 @@ pub const KEYS: &[Key] = &[
         check: is_label,
     },
     Key {
+        name: "mcp_issuers",
+        default: "",
+        about: "Other issuers whose access tokens `/mcp` takes, with `public_url`, as a JSON list of `{issuer, audience?, user?, tenant?, scope?, jwks?}`; see the page on authorisation. Empty: none, only what this server issues itself.",
+        check: |text| crate::oauth::issuers::read(text).map(drop),
+    },
+    Key {
         name: "session_idle_minutes",
         default: "30",
         about: "A browser session ends after this long without use.",
@@ -237,6 +249,12 @@ pub const KEYS: &[Key] = &[
         default: "8",
         about: "A browser session ends after this long in any case.",
         check: |text| is_number(text, 1, 168),
+    },
+    Key {
+        name: "mcp_patience_seconds",
+        default: "50",
+        about: "How long a client of MCP that cannot be sent to a page waits for a person before it is told `pending`. Many give up after 60.",
+        check: |text| is_number(text, 0, 3600),
     },
 ];
 
@@ -331,6 +349,17 @@ impl Config {
                     "`oidc_issuer` is set, and neither `oidc_roles` nor `oidc_default_role` lets anybody in".to_owned(),
                 );
             }
+        }
+        if is_set("mcp_issuers") && !is_set("public_url") {
+            problems.push(
+                "`mcp_issuers` is set and `public_url` is not: whom a token is for must not depend on how it came"
+                    .to_owned(),
+            );
+        }
+        let own = settings.get("public_url").map_or("", |setting| setting.value.as_str());
+        let named = settings.get("mcp_issuers").map_or("", |setting| setting.value.as_str());
+        if crate::oauth::issuers::read(named).is_ok_and(|issuers| issuers.iter().any(|issuer| issuer.name == own)) {
+            problems.push("`mcp_issuers` names this server itself (`public_url`)".to_owned());
         }
         problems.extend(unfit_for_bypass(&settings));
         if problems.is_empty() { Ok(Self { settings }) } else { Err(Problems(problems)) }
@@ -690,6 +719,14 @@ mod tests {
             assert!(problems.contains("`dev_bypass` is on") && problems.contains(why), "{line}: {problems}");
             assert!(load(&format!("{line}\n"), &[], &[]).is_ok(), "{line}");
         }
+    }
+
+    #[test]
+    fn other_issuers_need_to_know_what_this_server_is_called() {
+        let issuers = "mcp_issuers: '[{\"issuer\": \"https://id.example.com\"}]'\n";
+        let problems = load(issuers, &[], &[]).unwrap_err().to_string();
+        assert!(problems.contains("`public_url`"), "{problems}");
+        assert!(load(&format!("{issuers}public_url: https://tools.example.com\n"), &[], &[]).is_ok());
     }
 
     #[test]

@@ -51,7 +51,12 @@ pub async fn checks(app: &App) -> Vec<Check> {
         checks.push(Check::bad("approvals", crate::bypass::WARNING, remedy));
     }
     checks.push(shadowed(app));
-    checks.extend(app.engine.needs().await.into_iter().map(|need| Check::good(need.name, need.found)));
+    checks.extend(app.engine.needs().await.into_iter().map(|need| {
+        if need.is_met {
+            return Check::good(need.name, need.found);
+        }
+        Check::bad(need.name, need.found, "correct the entry (docs/entries.md), then start the server again")
+    }));
     checks.push(match app.store.unreadable_rows().await {
         Ok(rows) if rows.is_empty() => Check::good("rows", "all can be read"),
         Ok(rows) => {

@@ -35,24 +35,38 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        require_json(request.headers())?;
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let status = rejection.into_response().status();
-            if status == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
-                Fault::new(
-                    FaultKind::TooLarge,
-                    format!("the body is larger than {BODY_BYTES_MAX} bytes"),
-                    "send a smaller one",
-                )
-            } else {
-                Fault::invalid("the body could not be read", "send it again")
-            }
-        })?;
-        let mut value =
-            json::read(if bytes.is_empty() { b"{}" } else { &bytes }, BODY_BYTES_MAX).map_err(Fault::from)?;
-        json::drop_nulls(&mut value, &OPAQUE_MEMBERS);
-        Ok(Self(json::decode(value).map_err(Fault::from)?))
+        Ok(Self(read(request, state, BODY_BYTES_MAX).await?))
     }
+}
+
+/// The same for a route that takes more; its layer has to let it through.
+pub struct LargeBody<T, const BYTES_MAX: usize>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync, const BYTES_MAX: usize> FromRequest<S> for LargeBody<T, BYTES_MAX> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        Ok(Self(read(request, state, BYTES_MAX).await?))
+    }
+}
+
+async fn read<T: DeserializeOwned, S: Send + Sync>(
+    request: Request,
+    state: &S,
+    bytes_max: usize,
+) -> Result<T, Problem> {
+    require_json(request.headers())?;
+    let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+        let status = rejection.into_response().status();
+        if status == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
+            Fault::new(FaultKind::TooLarge, format!("the body is larger than {bytes_max} bytes"), "send a smaller one")
+        } else {
+            Fault::invalid("the body could not be read", "send it again")
+        }
+    })?;
+    let mut value = json::read(if bytes.is_empty() { b"{}" } else { &bytes }, bytes_max).map_err(Fault::from)?;
+    json::drop_nulls(&mut value, &OPAQUE_MEMBERS);
+    Ok(json::decode(value).map_err(Fault::from)?)
 }
 
 fn require_json(headers: &HeaderMap) -> Result<(), Fault> {

@@ -35,6 +35,7 @@ impl App {
     pub(crate) fn forget_callers(&self) {
         self.callers.invalidate_all();
         self.tokens.invalidate_all();
+        self.oauth.forget();
     }
 
     pub fn has_passwords(&self) -> bool {

@@ -12,10 +12,13 @@ pub mod config;
 mod console;
 pub mod deliver;
 mod doctor;
+pub mod entries;
 mod exposition;
 mod extract;
 mod identity;
 pub mod listen;
+mod mcp;
+mod oauth;
 pub mod otlp;
 pub mod outside;
 mod pages;
@@ -28,7 +31,7 @@ pub mod telemetry;
 pub mod tls;
 pub mod webhooks;
 
-pub use app::{App, CodeTools, Printed, Wiring};
+pub use app::{App, CodeTools, Printed};
 pub use auth::LocalCaller;
 pub use config::Config;
 pub use exposition::Exposition;
@@ -38,6 +41,8 @@ pub use serve::{DataFolder, Ready, Running, ServeError, outer, serve};
 pub const CLIENT_HEADER: &str = "toolgate-client";
 /// Which tenant a request is about, where the caller may choose.
 pub const TENANT_HEADER: &str = "toolgate-tenant";
+/// As whom a page was opened: it does nothing as somebody who signed in elsewhere in the same browser.
+pub const PRINCIPAL_HEADER: &str = "toolgate-principal";
 /// Marks what a page asks by itself, without anybody doing anything: it keeps no session from idling out.
 pub const BACKGROUND_HEADER: &str = "toolgate-background";
 /// The registry's revision that holds what a caller changed.

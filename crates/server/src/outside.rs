@@ -15,5 +15,5 @@ pub(crate) fn mailer(config: &Config, connector: &Connector) -> Result<Option<Ma
     }
     let hello =
         Url::parse(config.get("public_url")).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-    Ok(Some(Mailer::new(connector.clone(), Relay::parse(relay)?, &hello)))
+    Ok(Some(Mailer::new(connector.clone(), Relay::parse(relay)?, config.get("mail_from"), &hello)))
 }

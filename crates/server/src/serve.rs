@@ -199,7 +199,8 @@ impl Background {
         });
         let keys = tokio::spawn(follow_keys(app.clone(), stop.clone()));
         let delivering = tokio::spawn(Courier::new(app.clone()).run(stop.clone()));
-        Self { stop, tasks: vec![attending, sequencing, summing, delivering, keys] }
+        let following = tokio::spawn(app.engine.clone().follow_upstreams(stop.clone()));
+        Self { stop, tasks: vec![attending, sequencing, summing, delivering, keys, following] }
     }
 
     async fn end(self) {

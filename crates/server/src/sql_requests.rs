@@ -89,8 +89,8 @@ async fn answer(app: &App, request: &SqlRequest) -> Result<Option<CallId>, Fault
             let call = named(app, request, args).await?;
             let decision = if request.kind == RequestKind::Approve { Vote::Approve } else { Vote::Reject };
             let reason = args["reason"].as_str().map(str::to_owned);
-            let choice = Choice { decision, reason, input: None, input_digest: None, standing: None };
-            app.engine.decide(&caller, &call, choice, Duration::ZERO).await?;
+            let choice = Choice { decision, reason, input: None, input_digest: None, round: None, standing: None };
+            Box::pin(app.engine.decide(&caller, &call, choice, Duration::ZERO)).await?;
             Ok(None)
         }
     }

@@ -115,6 +115,16 @@ fn request_id(headers: &HeaderMap, rng: &Rng) -> String {
     given.map_or_else(|| HEXLOWER.encode(&rng.bytes::<16>()), str::to_owned)
 }
 
+/// A span below the place in a trace that a message names itself, where it names one.
+pub fn below(parent: &str, state: &str) -> Option<Span> {
+    let parent = Trace::parse(parent)?;
+    let state = if state.len() > TRACESTATE_BYTES_MAX { "" } else { state };
+    let span = tracing::info_span!(target: "toolgate::http", "message", otel.kind = "server");
+    // Nobody may be listening, and then there is nothing to join.
+    let _ = span.set_parent(parent.remote(state.parse().unwrap_or_default()));
+    Some(span)
+}
+
 /// The id of a request, for whoever wants to name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);

@@ -36,7 +36,8 @@ CREATE FUNCTION tool_versions_immutable() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (NEW.tenant_id, NEW.id, NEW.tool_id, NEW.version, NEW.definition, NEW.input_schema, NEW.definition_digest, NEW.behaviour_digest)
         IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.tool_id, OLD.version, OLD.definition, OLD.input_schema, OLD.definition_digest, OLD.behaviour_digest)
-        OR NEW.output_schema IS DISTINCT FROM OLD.output_schema OR NEW.source IS DISTINCT FROM OLD.source THEN
+        OR NEW.output_schema IS DISTINCT FROM OLD.output_schema OR NEW.source IS DISTINCT FROM OLD.source
+        OR NEW.plugin IS DISTINCT FROM OLD.plugin THEN
         PERFORM toolgate_refuse('tool_versions_immutable');
     END IF;
     RETURN NEW;
@@ -242,10 +243,10 @@ BEGIN
     EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), current_user);
 
     FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',
-        'sign_in_links', 'invitations', 'profiles', 'agents', 'api_keys', 'schema_versions', 'tool_versions', 'tools', 'tool_classifications', 'tool_tombstones', 'tool_overrides',
+        'sign_in_links', 'invitations', 'profiles', 'agents', 'api_keys', 'oauth_codes', 'oauth_refreshes', 'schema_versions', 'plugins', 'upstreams', 'upstream_offers', 'skills', 'skill_versions', 'tool_versions', 'tools', 'tool_classifications', 'tool_tombstones', 'tool_overrides',
         'tool_aliases', 'tool_groups', 'assignments', 'runs', 'steps', 'approvals', 'approval_votes', 'grants', 'tokens', 'token_proofs', 'policies', 'guardrails',
         'egress_openings', 'label_acceptances', 'label_contexts', 'input_requests', 'webhooks', 'deliveries',
-        'request_ids', 'sql_principals', 'sql_requests', 'run_calls', 'work', 'budgets', 'kill_switches', 'notes', 'event_parts', 'audit_progress', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
+        'request_ids', 'sql_principals', 'sql_requests', 'run_calls', 'work', 'budgets', 'kill_switches', 'notes', 'file_changes', 'event_parts', 'audit_progress', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
         'audit_checkpoints', 'audit_payloads'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);

@@ -20,6 +20,7 @@ WHEN NEW.version IS NOT OLD.version OR NEW.definition IS NOT OLD.definition OR N
     OR NEW.input_schema IS NOT OLD.input_schema OR NEW.output_schema IS NOT OLD.output_schema
     OR NEW.source IS NOT OLD.source OR NEW.definition_digest IS NOT OLD.definition_digest
     OR NEW.behaviour_digest IS NOT OLD.behaviour_digest OR NEW.tenant_id IS NOT OLD.tenant_id OR NEW.id IS NOT OLD.id
+    OR NEW.plugin IS NOT OLD.plugin
 BEGIN
     SELECT RAISE(ABORT, 'rule: tool_versions_immutable');
 END;

@@ -6,7 +6,7 @@
 macro_rules! columns {
     () => {
         "id, call_id, tool_id, agent_id, workspace_id, mode, state, person_required, reasons, need, approvers, separation, round,
-        input_digest, edited_by, asker, binding, timeout_ms, expires_at, remind_at, frozen_at, decided_at, decided_by,
+        input_digest, edited_by, asker, binding, preview, timeout_ms, expires_at, remind_at, frozen_at, decided_at, decided_by,
         decision_reason, created_at"
     };
 }
@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store, Value};
 
-pub use bound::{AgentBy, Asker, Binding, Shown};
+pub use bound::{AgentBy, Asker, Binding, Preview, Shown};
 pub use due::{DUE_MAX, Due, DueApproval};
 pub use list::{ApprovalFilter, SeenBy};
 
@@ -51,6 +51,8 @@ pub struct Approval {
     pub edited_by: Option<String>,
     pub asker: Asker,
     pub binding: Binding,
+    /// What it would do, as far as its runner could say when people were asked.
+    pub preview: Option<Preview>,
     /// What the request itself gave it to run in, where that is less than the tool's own.
     pub timeout_ms: Option<u64>,
     pub expires_at: Timestamp,
@@ -115,6 +117,7 @@ impl Change {
             edited_by,
             asker,
             binding,
+            preview,
             timeout_ms,
             expires_at,
             remind_at,
@@ -131,7 +134,7 @@ impl Change {
                 columns!(),
                 ")
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-                    $23, $24, $25, $26)"
+                    $23, $24, $25, $26, $27)"
             ),
             [
                 (*id).into(),
@@ -151,6 +154,7 @@ impl Change {
                 edited_by.clone().into(),
                 text(asker).into(),
                 text(binding).into(),
+                preview.as_ref().map(text).into(),
                 timeout_ms.into(),
                 (*expires_at).into(),
                 (*remind_at).into(),
@@ -252,8 +256,8 @@ impl Change {
         self.expecting(
             Expect::Rows(1, taken.clone()),
             "UPDATE approvals SET state = 'open', round = $3, reasons = $4, need = $5, approvers = $6, mode = $7,
-                person_required = $8, binding = $9, expires_at = $10, remind_at = $11, separation = $12, decided_at = NULL,
-                decided_by = NULL, decision_reason = NULL
+                person_required = $8, binding = $9, expires_at = $10, remind_at = $11, separation = $12, preview = $13,
+                decided_at = NULL, decided_by = NULL, decision_reason = NULL
              WHERE tenant_id = $1 AND id = $2 AND state = 'approved'",
             [
                 approval.id.into(),
@@ -267,6 +271,7 @@ impl Change {
                 approval.expires_at.into(),
                 approval.remind_at.into(),
                 approval.separation.into(),
+                approval.preview.as_ref().map(text).into(),
             ],
         );
         self.expecting(
@@ -284,7 +289,7 @@ impl Change {
         self.expecting(
             Expect::Rows(1, taken.clone()),
             "UPDATE approvals SET round = $3, input_digest = $4, edited_by = $5, binding = $6, reasons = $7, need = $8,
-                approvers = $9, mode = $10, person_required = $11
+                approvers = $9, mode = $10, person_required = $11, preview = $12
              WHERE tenant_id = $1 AND id = $2 AND state = 'open' AND round = $3 - 1",
             [
                 approval.id.into(),
@@ -297,6 +302,7 @@ impl Change {
                 text(&approval.approvers).into(),
                 approval.mode.as_str().into(),
                 approval.person_required.into(),
+                approval.preview.as_ref().map(text).into(),
             ],
         );
         self.expecting(
@@ -420,14 +426,15 @@ fn approval(row: &Row) -> Result<Approval, Error> {
         edited_by: row.get(14)?,
         asker: row.json(15)?,
         binding: row.json(16)?,
-        timeout_ms: row.get::<Option<i64>>(17)?.and_then(|ms| u64::try_from(ms).ok()),
-        expires_at: row.get(18)?,
-        remind_at: row.get(19)?,
-        frozen_at: row.get(20)?,
-        decided_at: row.get(21)?,
-        decided_by: row.get(22)?,
-        decision_reason: row.get(23)?,
-        created_at: row.get(24)?,
+        preview: row.get::<Option<String>>(17)?.and_then(|text| serde_json::from_str(&text).ok()),
+        timeout_ms: row.get::<Option<i64>>(18)?.and_then(|ms| u64::try_from(ms).ok()),
+        expires_at: row.get(19)?,
+        remind_at: row.get(20)?,
+        frozen_at: row.get(21)?,
+        decided_at: row.get(22)?,
+        decided_by: row.get(23)?,
+        decision_reason: row.get(24)?,
+        created_at: row.get(25)?,
     })
 }
 

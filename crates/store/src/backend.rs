@@ -1,6 +1,6 @@
 //! The two databases behind one [`Store`]. What differs between them is below; what is the same is here.
 
-mod postgres;
+pub(crate) mod postgres;
 mod queue;
 mod sqlite;
 
@@ -121,6 +121,14 @@ impl Store {
         match &self.shared.backend {
             Backend::Sqlite(_) => Kind::Sqlite,
             Backend::Postgres(_) => Kind::Postgres,
+        }
+    }
+
+    /// The file that the database is in, where it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.shared.backend {
+            Backend::Sqlite(sqlite) => Some(sqlite.path()),
+            Backend::Postgres(_) => None,
         }
     }
 

@@ -229,6 +229,23 @@ impl Change {
         )
     }
 
+    /// What was asked under a key was delivered; the next is another.
+    pub fn forget_request(&mut self, request: &RequestKey, call: CallId) -> &mut Self {
+        self.then(
+            "DELETE FROM request_ids WHERE tenant_id = $1 AND principal = $2 AND request_id = $3 AND call_id = $4",
+            [(&request.who).into(), (&request.request_id).into(), call.into()],
+        )
+    }
+
+    /// The key means another call from now on.
+    pub fn replace_request(&mut self, request: &RequestKey, call: CallId, now: Timestamp) -> &mut Self {
+        self.then(
+            "DELETE FROM request_ids WHERE tenant_id = $1 AND principal = $2 AND request_id = $3",
+            [(&request.who).into(), (&request.request_id).into()],
+        );
+        self.remember_request(request, call, now)
+    }
+
     /// The caller's key for this call. An expired one makes room; a taken one breaks the rule `request_ids_pkey`.
     pub fn remember_request(&mut self, request: &RequestKey, call: CallId, now: Timestamp) -> &mut Self {
         let RequestKey { who, request_id, body } = request;

@@ -12,14 +12,17 @@ use serde_json::{Map, Value as Json};
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
 use toolgate_contracts::definition::{Origin, ToolState, Visibility};
 use toolgate_contracts::{
-    AgentId, AgentState, Definition, Digest, ProfileId, TenantId, Timestamp, ToolId, ToolName, UserId, VersionId,
-    WorkspaceId, json,
+    AgentId, AgentState, Definition, Digest, Plugin, ProfileId, TenantId, Timestamp, ToolId, ToolName, UserId,
+    VersionId, WorkspaceId, json,
 };
 use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::people::{self, Tenant, Workspace};
+use crate::plugins;
 use crate::scope::Scope;
+use crate::skills::{self, StoredSkill};
+use crate::upstreams::{self, StoredUpstream};
 use crate::{Row, Store};
 
 #[derive(Clone, Debug)]
@@ -132,6 +135,10 @@ pub struct Catalog {
     pub policies: Vec<Spec>,
     pub guardrails: Vec<Spec>,
     pub openings: Vec<Spec>,
+    pub plugins: Vec<Plugin>,
+    pub upstreams: Vec<StoredUpstream>,
+    /// Without their texts.
+    pub skills: Vec<StoredSkill>,
     pub acceptances: Vec<Spec>,
     /// Which webhooks are told of which types.
     pub webhooks: Vec<Spec>,
@@ -193,6 +200,27 @@ const ASSIGNMENTS: Source = Source {
     sql: "SELECT tenant_id, agent_id, tool_id, profile_id, created_by, created_at FROM assignments",
     id: 1,
 };
+/// Without the components. None has an id: one that cannot be read is named by its tenant.
+const PLUGINS: Source = Source {
+    table: "plugins",
+    sql: "SELECT tenant_id, digest, name, version, world, description, size_bytes, installed_by, created_at FROM plugins ORDER BY name",
+    id: 0,
+};
+
+/// None has an id: one that cannot be read is named by its tenant.
+const UPSTREAMS: Source = Source {
+    table: "upstreams",
+    sql: "SELECT tenant_id, spec, place, saved_by, created_at, updated_at FROM upstreams ORDER BY name",
+    id: 0,
+};
+
+/// None has an id: one that cannot be read is named by its tenant.
+const SKILLS: Source = Source {
+    table: "skills",
+    sql: "SELECT s.tenant_id, v.spec, s.digest, v.saved_by, s.created_at, v.created_at FROM skills s
+         JOIN skill_versions v ON v.tenant_id = s.tenant_id AND v.skill = s.name AND v.digest = s.digest ORDER BY s.name",
+    id: 0,
+};
 
 impl Store {
     pub async fn registry_revision(&self) -> Result<i64, Error> {
@@ -231,6 +259,9 @@ impl Store {
             &deciding::POLICIES,
             &deciding::GUARDRAILS,
             &deciding::OPENINGS,
+            &PLUGINS,
+            &UPSTREAMS,
+            &SKILLS,
             &deciding::ACCEPTANCES,
             &deciding::WEBHOOKS,
         ];
@@ -255,6 +286,9 @@ impl Store {
             policies: readable(&deciding::POLICIES, &next(), deciding::named, &mut unreadable),
             guardrails: readable(&deciding::GUARDRAILS, &next(), deciding::named, &mut unreadable),
             openings: readable(&deciding::OPENINGS, &next(), deciding::with_id, &mut unreadable),
+            plugins: readable(&PLUGINS, &next(), plugins::plugin, &mut unreadable),
+            upstreams: readable(&UPSTREAMS, &next(), upstreams::stored, &mut unreadable),
+            skills: readable(&SKILLS, &next(), skills::stored, &mut unreadable),
             acceptances: readable(&deciding::ACCEPTANCES, &next(), deciding::with_id, &mut unreadable),
             webhooks: readable(&deciding::WEBHOOKS, &next(), deciding::with_id, &mut unreadable),
         };

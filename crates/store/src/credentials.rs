@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::change::{Change, Durability, Expect};
 use crate::error::Error;
+use crate::oauth::OauthClient;
 use crate::scope::Scope;
 use crate::sign_in::How;
 use crate::{Row, Store};
@@ -21,7 +22,13 @@ pub struct ApiKey {
     /// Set: whoever holds the key acts as this agent.
     pub agent: Option<AgentId>,
     pub scopes: Vec<String>,
+    /// Set: nobody made it; it is what an OAuth client was allowed, and good at `resource` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<OauthClient>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     pub created_at: Timestamp,
+    /// Of what a client was allowed, its present access token alone.
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
     pub last_used_at: Option<Timestamp>,
@@ -48,6 +55,8 @@ pub struct KeyHolder {
     pub scopes: Vec<String>,
     pub expires_at: Option<Timestamp>,
     pub last_used_at: Option<Timestamp>,
+    /// Set: what an OAuth client was allowed, which is good there alone.
+    pub resource: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,15 +79,18 @@ impl Change {
             owner_name: _,
             agent,
             scopes,
+            client,
+            resource,
             created_at,
             expires_at,
             revoked_at: _,
             last_used_at: _,
         } = key;
         let scopes = serde_json::Value::from(scopes.clone()).to_string();
+        let client = client.as_ref().map(|client| serde_json::json!(client).to_string());
         self.then(
-            "INSERT INTO api_keys (tenant_id, id, user_id, agent_id, name, secret_hash, scopes, created_at, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            "INSERT INTO api_keys (tenant_id, id, user_id, agent_id, name, secret_hash, scopes, created_at, expires_at, client, resource)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             [
                 (*id).into(),
                 (*owner).into(),
@@ -88,6 +100,8 @@ impl Change {
                 scopes.into(),
                 (*created_at).into(),
                 (*expires_at).into(),
+                client.into(),
+                resource.clone().into(),
             ],
         )
     }
@@ -130,7 +144,7 @@ impl Change {
     }
 }
 
-const KEYS: &str = "SELECT k.id, k.name, k.user_id, u.name, k.agent_id, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at
+const KEYS: &str = "SELECT k.id, k.name, k.user_id, u.name, k.agent_id, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at, k.client, k.resource
      FROM api_keys k JOIN users u ON u.tenant_id = k.tenant_id AND u.id = k.user_id
      WHERE k.tenant_id = $1";
 
@@ -142,6 +156,8 @@ fn api_key(row: &Row) -> Result<ApiKey, Error> {
         owner_name: row.get(3)?,
         agent: row.get(4)?,
         scopes: row.json(5)?,
+        client: row.get::<Option<String>>(10)?.map(|_| row.json(10)).transpose()?,
+        resource: row.get(11)?,
         created_at: row.get(6)?,
         expires_at: row.get(7)?,
         revoked_at: row.get(8)?,
@@ -154,7 +170,7 @@ const BEFORE_TENANT: Scope = Scope::Everyone("a credential is looked up before i
 impl Store {
     /// The key with this id, if it and its user are in force.
     pub async fn key_holder(&self, key: KeyId) -> Result<Option<KeyHolder>, Error> {
-        let sql = "SELECT k.tenant_id, t.slug, u.id, u.name, k.id, k.secret_hash, k.agent_id, k.scopes, k.expires_at, k.last_used_at
+        let sql = "SELECT k.tenant_id, t.slug, u.id, u.name, k.id, k.secret_hash, k.agent_id, k.scopes, k.expires_at, k.last_used_at, k.resource
              FROM api_keys k JOIN users u ON u.tenant_id = k.tenant_id AND u.id = k.user_id JOIN tenants t ON t.id = k.tenant_id
              WHERE k.id = $1 AND k.revoked_at IS NULL AND u.disabled_at IS NULL";
         let rows = self.query(&BEFORE_TENANT, sql, vec![key.into()]).await?;
@@ -167,6 +183,7 @@ impl Store {
             scopes: row.json(7)?,
             expires_at: row.get(8)?,
             last_used_at: row.get(9)?,
+            resource: row.get(10)?,
         }))
     }
 

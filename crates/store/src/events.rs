@@ -152,6 +152,23 @@ impl Store {
         rows.iter().map(|row| output(run, row)).collect()
     }
 
+    /// How many parts of a call's output are kept behind the event `after_seq`, and how many bytes they are.
+    pub async fn parts_told(
+        &self,
+        tenant: TenantId,
+        run: RunId,
+        after_seq: u64,
+        call: CallId,
+    ) -> Result<(u64, u64), Error> {
+        let sql = "SELECT coalesce(max(part), 0), CAST(coalesce(sum(octet_length(text)), 0) AS bigint) FROM event_parts
+            WHERE tenant_id = $1 AND run_id = $2 AND after_seq = $3 AND call_id = $4";
+        let after = i64::try_from(after_seq).unwrap_or(i64::MAX);
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), after.into(), call.into()]).await?;
+        let Some(row) = rows.first() else { return Ok((0, 0)) };
+        let number = |at: usize| -> Result<u64, Error> { Ok(u64::try_from(row.get::<i64>(at)?).unwrap_or_default()) };
+        Ok((number(0)?, number(1)?))
+    }
+
     /// The number of a call's first event in its run.
     pub async fn first_event_of(&self, tenant: TenantId, run: RunId, call: CallId) -> Result<u64, Error> {
         let sql = "SELECT coalesce(min(seq), 0) FROM events WHERE tenant_id = $1 AND run_id = $2 AND call_id = $3";

@@ -4,6 +4,7 @@
 //! each is told its own outcome after the commit. Nothing here awaits a caller while a transaction is open.
 //! Invariant: every statement names its tenant as `$1`, or says why it crosses tenants (see [`Scope`]).
 
+pub mod address;
 pub mod approvals;
 pub mod audit;
 mod backend;
@@ -16,6 +17,7 @@ pub mod credentials;
 pub mod cursor;
 mod error;
 pub mod events;
+pub mod files;
 pub mod grants;
 mod guard;
 pub mod guardrails;
@@ -27,8 +29,10 @@ pub mod lock;
 mod migrate;
 pub mod notes;
 pub mod notices;
+pub mod oauth;
 pub mod openings;
 pub mod people;
+pub mod plugins;
 pub mod policies;
 pub mod retention;
 mod row;
@@ -37,12 +41,14 @@ mod scope;
 pub mod secrets;
 pub mod server_keys;
 pub mod sign_in;
+pub mod skills;
 mod sql;
 pub mod sql_requests;
 mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tokens;
+pub mod upstreams;
 mod url;
 pub mod usage;
 mod value;

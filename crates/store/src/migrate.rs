@@ -24,7 +24,10 @@ pub struct Migration {
 pub const MIGRATIONS: &[Migration] = &[Migration {
     number: 1,
     name: "foundation",
-    common: include_str!("../migrations/0001_foundation.sql"),
+    common: concat!(
+        include_str!("../migrations/0001_foundation.sql"),
+        include_str!("../migrations/0001_foundation.calls.sql")
+    ),
     sqlite: include_str!("../migrations/0001_foundation.sqlite.sql"),
     postgres: include_str!("../migrations/0001_foundation.postgres.sql"),
 }];

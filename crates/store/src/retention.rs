@@ -31,13 +31,19 @@ impl Change {
             [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into(), now.into()],
         );
         self.then(
+            "UPDATE approvals SET preview = NULL WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls WHERE tenant_id = $1 AND id < $2
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
+            [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into()],
+        );
+        self.then(
             "DELETE FROM calls WHERE tenant_id = $1 AND id IN (SELECT id FROM calls WHERE tenant_id = $1 AND id < $2
                 AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
             [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into()],
         )
     }
 
-    /// Deletes at most one batch each of sessions, links and invitations that ended before `moment`.
+    /// Deletes at most one batch each of sessions, links, invitations and what OAuth clients showed that ended before
+    /// `moment`.
     fn forget_sign_ins_before(&mut self, moment: Timestamp) -> &mut Self {
         let began = || first_id_of(moment).into();
         self.then(
@@ -48,6 +54,16 @@ impl Change {
         // A link lives an hour at most, so a spent one has run out as well.
         self.then(
             "DELETE FROM sign_in_links WHERE tenant_id = $1 AND token_hash IN (SELECT token_hash FROM sign_in_links
+                WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3)",
+            [moment.into(), RETENTION_BATCH_ROWS.into()],
+        );
+        self.then(
+            "DELETE FROM oauth_codes WHERE tenant_id = $1 AND code_hash IN (SELECT code_hash FROM oauth_codes
+                WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3)",
+            [moment.into(), RETENTION_BATCH_ROWS.into()],
+        );
+        self.then(
+            "DELETE FROM oauth_refreshes WHERE tenant_id = $1 AND token_hash IN (SELECT token_hash FROM oauth_refreshes
                 WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3)",
             [moment.into(), RETENTION_BATCH_ROWS.into()],
         );
@@ -67,6 +83,7 @@ impl Change {
             [at.into()],
         );
         self.then("UPDATE sign_in_links SET used_at = $2 WHERE tenant_id = $1 AND used_at IS NULL", [at.into()]);
+        self.end_all_client_keys(at);
         self.revoke_all_invitations(at)
     }
 
@@ -85,6 +102,12 @@ impl Change {
                 WHERE tenant_id = $1 AND principal = $2 AND (input IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL)
                 AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
             [person(), RETENTION_BATCH_ROWS.into(), now.into()],
+        );
+        self.then(
+            "UPDATE approvals SET preview = NULL WHERE tenant_id = $1 AND call_id IN (SELECT id FROM calls
+                WHERE tenant_id = $1 AND principal = $2 AND (input IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL)
+                AND status IN ('completed', 'failed', 'rejected', 'cancelled') ORDER BY id LIMIT $3)",
+            [person(), RETENTION_BATCH_ROWS.into()],
         );
         self.then(
             "UPDATE calls SET input = NULL, proposed_input = NULL, output = NULL, error = NULL, metadata = NULL, attachments = NULL,
@@ -111,6 +134,8 @@ impl Store {
         let sql =
             "SELECT DISTINCT tenant_id FROM browser_sessions WHERE id < $2 AND (revoked_at <= $1 OR expires_at <= $1)
              UNION SELECT DISTINCT tenant_id FROM sign_in_links WHERE expires_at <= $1
+             UNION SELECT DISTINCT tenant_id FROM oauth_codes WHERE expires_at <= $1
+             UNION SELECT DISTINCT tenant_id FROM oauth_refreshes WHERE expires_at <= $1
              UNION SELECT DISTINCT tenant_id FROM invitations
                 WHERE id < $2 AND (accepted_at <= $1 OR revoked_at <= $1 OR expires_at <= $1)";
         let everyone = Scope::Everyone("what ended long ago, whoever's");

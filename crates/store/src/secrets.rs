@@ -94,6 +94,16 @@ impl Change {
         )
     }
 
+    /// Takes the values of these names away, wherever in the tenant they are.
+    pub fn delete_secrets_named(&mut self, names: &[String; 3]) -> &mut Self {
+        let [one, two, three] = names;
+        self.then(
+            "UPDATE secrets SET key_id = NULL, ciphertext = NULL, allowed = '{}'
+             WHERE tenant_id = $1 AND name IN ($2, $3, $4) AND key_id IS NOT NULL",
+            [one.into(), two.into(), three.into()],
+        )
+    }
+
     /// Gives the secret to others than before; the value stays, and so does its version.
     pub fn allow_secret(&mut self, found: &ResolvedSecret, allowed: &SecretAllowed) -> &mut Self {
         let version = i64::try_from(found.version).unwrap_or(i64::MAX);

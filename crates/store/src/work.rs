@@ -121,6 +121,12 @@ impl Store {
             .collect()
     }
 
+    /// Whether a call is offered and nobody has taken it.
+    pub async fn awaits_worker(&self, tenant: TenantId, call: CallId) -> Result<bool, Error> {
+        let sql = "SELECT 1 FROM work WHERE tenant_id = $1 AND call_id = $2 AND lease_id IS NULL";
+        Ok(!self.query(&Scope::Tenant(tenant), sql, vec![call.into()]).await?.is_empty())
+    }
+
     /// Which call a lease is about.
     pub async fn leased(&self, tenant: TenantId, lease: LeaseId, worker: Principal) -> Result<Option<CallId>, Error> {
         let sql = "SELECT call_id FROM work WHERE tenant_id = $1 AND lease_id = $2 AND worker = $3";

@@ -8,6 +8,7 @@
 //! secret (the engine asks [`toolgate_contracts::SecretAllowed`]).
 
 mod call_id;
+mod digest_key;
 mod envelope;
 mod keyring;
 mod mac;
@@ -19,6 +20,7 @@ mod vault;
 mod webhook_key;
 
 pub use call_id::RunKey;
+pub use digest_key::DigestKey;
 pub use keyring::{Key, KeyInfo, Keyring, Purpose};
 pub use master::{FILE as MASTER_KEY_FILE, MasterKey};
 pub use redact::{Redactor, RedactorStream};

@@ -42,6 +42,11 @@ impl Secret {
         self.allowed.has_host(host)
     }
 
+    /// What its owner lets be done with it.
+    pub const fn allowed(&self) -> &SecretAllowed {
+        &self.allowed
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -90,8 +90,31 @@ impl Vault {
         new: NewValue<'_>,
         begin: impl Fn(&ResolvedSecret) -> Change,
     ) -> Result<Stored, Fault> {
+        check_name(new.secret.name())?;
+        self.put_any(tenant, new, begin).await
+    }
+
+    /// The same for what the server keeps for itself, such as a token that it was given: under a name that nobody else
+    /// can give.
+    pub async fn put_own(
+        &self,
+        tenant: TenantId,
+        new: NewValue<'_>,
+        begin: impl Fn(&ResolvedSecret) -> Change,
+    ) -> Result<Stored, Fault> {
+        if is_secret_name(new.secret.name()) || new.secret.name().contains('|') {
+            return Err(Fault::internal("what the server keeps for itself has a name that others may give"));
+        }
+        self.put_any(tenant, new, begin).await
+    }
+
+    async fn put_any(
+        &self,
+        tenant: TenantId,
+        new: NewValue<'_>,
+        begin: impl Fn(&ResolvedSecret) -> Change,
+    ) -> Result<Stored, Fault> {
         let NewValue { place, secret, allowed, by } = new;
-        check_name(secret.name())?;
         check_value(secret.expose())?;
         if let Some(allowed) = &allowed {
             check_allowed(allowed)?;

@@ -17,6 +17,7 @@ import { SkeletonRows } from '../../ui/Skeleton'
 import { type Column, None, Table } from '../../ui/Table'
 import { AgentDialog } from './AgentDialog'
 import { type Agent, agentsQuery, createAgent, useAgentChange } from './queries'
+import { Seen } from './Seen'
 
 const route = getRouteApi('/shell/agents')
 
@@ -110,6 +111,7 @@ export function AgentsPage() {
           more={agents.hasNextPage && !agents.isFetching ? () => void agents.fetchNextPage() : undefined}
         />
       )}
+      <Seen />
       {making && (
         <AgentDialog
           save={async (spec) => {

@@ -13,6 +13,7 @@ import css from './CardView.module.css'
 import { type Card, earlierWords, isCritical, leftWords, modeWords, personName, timeLeft, toolOf } from './card'
 import { DecisionBar } from './DecisionBar'
 import { Difference } from './Difference'
+import { Foreseen } from './Foreseen'
 import { Data, Reasons, Votes } from './facts'
 import { useCoverage } from './useCoverage'
 
@@ -85,6 +86,8 @@ export function CardView({ card, next }: { card: Card; next?: ReactNode }) {
           />
         )}
       </Part>
+
+      <Foreseen card={card} />
 
       {card.proposed_input !== null && card.proposed_input !== undefined && (
         <Part title={`Edited by ${personName(card.edited_by_name, card.edited_by)}`} note={`Round ${card.round}`}>

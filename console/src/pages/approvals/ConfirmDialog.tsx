@@ -6,16 +6,19 @@ import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import type { Card } from './card'
 import css from './dialogs.module.css'
+import type { Decision } from './queries'
 
 // Long enough that a key held or pressed twice answers nothing.
 const ARM_MS = 400
 
 export function ConfirmDialog({
   card,
+  decision,
   onClose,
   onApprove,
 }: {
   card: Card
+  decision: Decision
   onClose: () => void
   onApprove: () => void
 }) {
@@ -44,8 +47,9 @@ export function ConfirmDialog({
       }
     >
       <p className={css.words}>
-        <code>{revealed(card.tool)}</code> runs at once, with exactly the arguments on the card, for{' '}
-        {revealed(card.agent ?? card.asked_by)}.
+        <code>{revealed(card.tool)}</code> runs at once, with exactly the arguments{' '}
+        {decision.input === undefined ? 'on the card' : 'that you wrote'}, for {revealed(card.agent ?? card.asked_by)}.
+        {decision.standing && ' Calls like it will run unasked, as you allowed.'}
       </p>
     </Dialog>
   )

@@ -13,7 +13,7 @@ import { ConfirmDialog } from './ConfirmDialog'
 import { type Card, endWords, isCritical } from './card'
 import css from './DecisionBar.module.css'
 import { AfterWords } from './facts'
-import { settingsQuery, useDecide } from './queries'
+import { type Decision, settingsQuery, useDecide } from './queries'
 import { RejectDialog } from './RejectDialog'
 import { type Look, refusals } from './refusals'
 import { StandingDialog } from './StandingDialog'
@@ -21,7 +21,7 @@ import { StandingDialog } from './StandingDialog'
 // Only who edits loads the form.
 const EditDialog = lazy(async () => ({ default: (await import('./EditDialog')).EditDialog }))
 
-type Asking = 'reject' | 'edit' | 'standing' | 'confirm'
+type Asking = 'reject' | 'edit' | 'standing'
 
 export function DecisionBar({
   card,
@@ -51,10 +51,14 @@ export function DecisionBar({
     edit: refusals.edit(card, me, look),
     standing: refusals.standing(card, me, look, settings.data?.standing_grants_for_critical ?? false),
   }
-  const send = () => decide.mutate({ decision: 'approve' })
-  // By button or key alike: a critical call asks once more.
-  const approve = () => (isCritical(card) ? setAsking('confirm') : send())
   const done = { onSuccess: () => setAsking(undefined) }
+  const [confirming, setConfirming] = useState<Decision>()
+  // By button or key, as it is, edited or for similar ones too: a critical call asks once more.
+  const approve = (how: Omit<Decision, 'decision'> = {}) => {
+    const decision: Decision = { decision: 'approve', ...how }
+    if (isCritical(card)) setConfirming(decision)
+    else decide.mutate(decision, done)
+  }
 
   useShortcuts({
     a: () => {
@@ -99,7 +103,7 @@ export function DecisionBar({
         <Button icon={<Repeat />} disabledReason={off.standing} onPress={() => setAsking('standing')}>
           <span className={css.words}>Allow similar…</span>
         </Button>
-        <Button kind="primary" icon={<Check />} disabledReason={off.approve} onPress={approve}>
+        <Button kind="primary" icon={<Check />} disabledReason={off.approve} onPress={() => approve()}>
           Approve
         </Button>
       </div>
@@ -112,16 +116,6 @@ export function DecisionBar({
           onReject={(reason) => decide.mutate({ decision: 'reject', reason }, done)}
         />
       )}
-      {asking === 'confirm' && (
-        <ConfirmDialog
-          card={card}
-          onClose={() => setAsking(undefined)}
-          onApprove={() => {
-            setAsking(undefined)
-            send()
-          }}
-        />
-      )}
       {asking === 'edit' && (
         <Suspense>
           <EditDialog
@@ -129,7 +123,7 @@ export function DecisionBar({
             failure={decide.error}
             sending={decide.isPending}
             onClose={() => setAsking(undefined)}
-            onApprove={(input, reason) => decide.mutate({ decision: 'approve', input, reason }, done)}
+            onApprove={(input, reason) => approve({ input, reason })}
           />
         </Suspense>
       )}
@@ -139,7 +133,18 @@ export function DecisionBar({
           failure={decide.error}
           sending={decide.isPending}
           onClose={() => setAsking(undefined)}
-          onApprove={(standing) => decide.mutate({ decision: 'approve', standing }, done)}
+          onApprove={(standing) => approve({ standing })}
+        />
+      )}
+      {confirming && (
+        <ConfirmDialog
+          card={card}
+          decision={confirming}
+          onClose={() => setConfirming(undefined)}
+          onApprove={() => {
+            setConfirming(undefined)
+            decide.mutate(confirming, done)
+          }}
         />
       )}
     </div>

@@ -48,7 +48,7 @@ function linesOf(text: string): string[] {
   return layout(text).map(lineText)
 }
 
-function Row({ line: { kind, text, mark } }: { line: DiffLine }) {
+export function Row({ line: { kind, text, mark } }: { line: DiffLine }) {
   const [from, until] = mark ?? [0, 0]
   return (
     <div className={`${css.line} ${css[kind]}`}>

@@ -2,13 +2,20 @@
 import type { Schemas } from '../../api/client'
 
 /** What is JSON of any kind is called an object in the API's description. */
-export type Card = Omit<Schemas['Card'], 'approvers' | 'secrets' | 'input' | 'proposed_input' | 'earlier'> & {
+export type Card = Omit<
+  Schemas['Card'],
+  'approvers' | 'secrets' | 'input' | 'proposed_input' | 'earlier' | 'preview'
+> & {
   approvers: readonly unknown[]
   secrets?: unknown
   input?: unknown
   proposed_input?: unknown
   earlier?: Earlier | null
+  preview?: Preview | null
 }
+
+/** What it would do, as it was worked out when people were asked. */
+export type Preview = Omit<Schemas['CardPreview'], 'plan'> & { plan?: unknown }
 
 export type Earlier = Omit<Schemas['Earlier'], 'input'> & { input?: unknown }
 

@@ -126,6 +126,12 @@ export function Votes({ card }: { card: Card }) {
             {need > 1 ? `At least ${need}` : 'At least one'} of <Codes items={from} />.
           </span>
         ))}
+        {card.borrows && (
+          <>
+            {' '}
+            Whoever approves lends this call the permission <code>{revealed(card.borrows)}</code>, and must have it.
+          </>
+        )}
       </p>
       {card.votes.length > 0 && (
         <ul className={css.votes}>

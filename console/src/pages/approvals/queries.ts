@@ -94,7 +94,7 @@ export interface Decision {
   standing?: { constraints: Record<string, unknown>[]; uses: number; expires_s: number; run_id?: string } | undefined
 }
 
-/** Decides on the card as it was looked at: the digest says which input that was. */
+/** Decides on the card as it was looked at: the digest says which input that was, the round how much was asked. */
 export function useDecide(card: Card) {
   const client = useQueryClient()
   return useMutation({
@@ -102,6 +102,7 @@ export function useDecide(card: Card) {
       const body = {
         decision,
         input_digest: card.input_digest,
+        round: card.round,
         ...(reason ? { reason } : {}),
         ...(input === undefined ? {} : { input }),
         ...(standing ? { standing } : {}),

@@ -64,6 +64,15 @@ describe('refusals', () => {
     expect(refusals.approve(card({ principal: 'user:1' }), me('calls.confirm'), SEEN)).toMatch(/role approver/)
   })
 
+  it('wants of whoever approves the permission that they lend', () => {
+    const borrowing = card({ borrows: 'tools.tenant.create' })
+    expect(refusals.approve(borrowing, approver, SEEN)).toMatch(/tools\.tenant\.create/)
+    expect(refusals.reject(borrowing, approver, SEEN)).toBeUndefined()
+    const holder = me('approvals.decide', 'grants.standing', 'tools.tenant.create')
+    expect(refusals.approve(borrowing, holder, SEEN)).toBeUndefined()
+    expect(refusals.standing(borrowing, holder, SEEN, true)).toMatch(/by itself/)
+  })
+
   it('keeps approve off while part of something critical is unseen, and reject on', () => {
     const critical = card({ risk: 'critical' })
     const look = { ...SEEN, unseen: 'below' as const }

@@ -37,6 +37,8 @@ const UNSEEN = {
 function approve(card: Card, me: Me, look: Look): string | undefined {
   const off = decide(card, me, look) ?? voted(card, me)
   if (off) return off
+  if (card.borrows && !may(me, card.borrows))
+    return `Approving lends the permission ${card.borrows}, which you do not have`
   if (card.frozen_at) return 'A kill switch holds it: let it go on first'
   if (isCritical(card) && look.unseen) return UNSEEN[look.unseen]
   return
@@ -53,6 +55,7 @@ export const refusals = {
     const off = approve(card, me, look)
     if (off) return off
     if (!may(me, 'grants.standing')) return 'Allowing similar calls needs the role admin'
+    if (card.borrows) return 'It borrows a permission: each call is decided by itself'
     if (isCritical(card) && !criticalMayStand) return 'It is critical: each call is decided by itself'
     if (card.labels.length > 0 && card.reasons.some(({ code }) => code === 'label')) {
       return 'A label rule asks, and no standing grant answers that'
@@ -67,6 +70,8 @@ export const bulkRefusals = {
     if (off) return off
     const tools = new Set(cards.map(({ tool }) => tool.split('@')[0]))
     if (tools.size > 1) return `They are of ${tools.size} tools: approve those of one tool at a time`
+    const lent = cards.find(({ borrows }) => borrows && !may(me, borrows))
+    if (lent) return `Approving lends the permission ${lent.borrows}, which you do not have`
     if (cards.some(isCritical)) return 'Critical calls are looked at one by one'
     const held = cards.find(({ frozen_at }) => frozen_at)
     return held && 'A kill switch holds one of them'

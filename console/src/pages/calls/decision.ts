@@ -64,6 +64,7 @@ type Decided = Pick<
   | 'error'
   | 'cached'
   | 'attempts'
+  | 'awaits_worker'
   | 'approval_status'
   | 'approval_required'
   | 'approval_decided_by'
@@ -212,7 +213,7 @@ function run(call: Decided): TrailLine[] {
   const words: Readonly<Record<string, string>> = {
     completed: 'It completed.',
     failed: 'It failed.',
-    running: 'It is running.',
+    running: call.awaits_worker ? 'No worker has taken it yet.' : 'It is running.',
     cancelled: 'It was stopped.',
     outcome_unknown: 'It was cut off: nobody knows whether it happened.',
   }

@@ -66,6 +66,30 @@ pub struct Call {
     pub format: CallFormat,
 }
 
+impl Call {
+    /// A call of a tool with nothing else said.
+    pub fn of(tool: String) -> Self {
+        Self {
+            tool,
+            fields: Vec::new(),
+            input: None,
+            dry_run: false,
+            record: false,
+            run: None,
+            step: None,
+            agent: None,
+            request_id: None,
+            wait: None,
+            no_wait: false,
+            force_no_approval: false,
+            timeout_ms: None,
+            meta: Vec::new(),
+            labels: Vec::new(),
+            format: CallFormat::Envelope,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CallFormat {
     /// The call with everything about it, as JSON

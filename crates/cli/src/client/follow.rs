@@ -158,6 +158,44 @@ impl Source {
 }
 
 /// Server-sent events out of bytes, as far as this API uses them: one line of JSON each.
+/// The messages of an answer: of a stream of events as they come, or the one of a body in JSON.
+pub struct Sse {
+    response: reqwest::Response,
+    is_stream: bool,
+    lines: Lines,
+    ended: bool,
+}
+
+impl Sse {
+    pub fn of(response: reqwest::Response) -> Self {
+        let kind = response.headers().get(axum::http::header::CONTENT_TYPE);
+        let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        Self { response, is_stream, lines: Lines::default(), ended: false }
+    }
+
+    /// `None` at its end, and where the connection was lost.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            if self.is_stream
+                && let Some(message) = self.lines.next()
+            {
+                return Some(message);
+            }
+            if self.ended {
+                return None;
+            }
+            if let Ok(Some(bytes)) = self.response.chunk().await {
+                self.lines.push(&bytes);
+                continue;
+            }
+            self.ended = true;
+            if !self.is_stream {
+                return serde_json::from_slice(&self.lines.bytes).ok();
+            }
+        }
+    }
+}
+
 #[derive(Default)]
 struct Lines {
     bytes: Vec<u8>,

@@ -50,6 +50,17 @@ impl Local {
         Ok((status, read(body).await?))
     }
 
+    pub async fn upload(
+        &self,
+        target: &str,
+        content_type: &'static str,
+        bytes: Vec<u8>,
+    ) -> Result<(u16, Vec<u8>), Failure> {
+        let request = self.request(Method::POST, target).header(header::CONTENT_TYPE, content_type);
+        let (status, body) = self.ask(request, Body::from(bytes)).await?;
+        Ok((status, read(body).await?))
+    }
+
     /// An answer that does not end, to be read as it comes.
     pub async fn stream(&self, target: &str, after: Option<&str>) -> Result<(u16, Body), Failure> {
         let mut request = self.request(Method::GET, target).header(header::ACCEPT, "text/event-stream");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use reqwest::{Response, Url};
+use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
 use toolgate_contracts::Fault;
 use toolgate_server::{CLIENT_HEADER, TENANT_HEADER, tls};
@@ -84,6 +84,20 @@ impl Remote {
         if let Some(body) = body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body.to_string());
         }
+        self.answered(request).await
+    }
+
+    pub async fn upload(
+        &self,
+        target: &str,
+        content_type: &'static str,
+        bytes: Vec<u8>,
+    ) -> Result<(u16, Vec<u8>), Failure> {
+        let request = self.http.post(format!("{}{target}", self.url)).timeout(CHANGE_TIMEOUT);
+        self.answered(request.header(header::CONTENT_TYPE, content_type).body(bytes)).await
+    }
+
+    async fn answered(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), Failure> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         if status.is_redirection() {
@@ -111,6 +125,28 @@ impl Remote {
             )
         };
         answered.map_err(late)?.map_err(|error| self.unreachable(&error))
+    }
+
+    /// One message of the protocol of agents' tools, or the stream of what changed; the answer is read as it comes.
+    pub async fn exchange_mcp(
+        &self,
+        target: &str,
+        headers: &[(String, String)],
+        message: Option<&Value>,
+    ) -> Result<Response, Failure> {
+        let url = format!("{}{target}", self.url);
+        let mut request = match message {
+            Some(message) => {
+                let accepted = "application/json, text/event-stream";
+                let request = self.http.post(url).header(header::ACCEPT, accepted);
+                request.header(header::CONTENT_TYPE, "application/json").body(message.to_string())
+            }
+            None => self.http.get(url).header(header::ACCEPT, "text/event-stream"),
+        };
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send().await.map_err(|error| self.unreachable(&error))
     }
 
     pub async fn read(&self, mut response: Response) -> Result<Vec<u8>, Failure> {

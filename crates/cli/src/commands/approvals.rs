@@ -3,6 +3,7 @@
 //! Everything that is shown comes from the stored bytes, whole: what is long is printed at length, what does not show
 //! itself is written out. Nothing that a caller says about its call stands anywhere but in the input.
 
+mod foreseen;
 mod watch;
 
 use serde_json::{Value, json};
@@ -84,10 +85,11 @@ async fn ended(call: &str, wait: u32, client: &Client) -> Result<Value, Failure>
     }
 }
 
-/// Whoever asked, or a worker, carries it out: that goes on without us.
+/// Whoever asked carries it out, or a worker, who gets at it only when we have let go of the data folder: that goes on
+/// without us.
 async fn runs_elsewhere(call: &Value, client: &Client) -> bool {
-    if call["mode"] == "record" {
-        return true;
+    if call["mode"] == "record" || !client.is_local() {
+        return call["mode"] == "record";
     }
     let reference = format!("{}@{}", text_of(call, "name"), text_of(call, "version"));
     let tool = client.get(&["tools", &reference], &[]).await;
@@ -199,6 +201,7 @@ pub fn whole(card: &Value, paint: Paint) -> String {
         .field("From", text_of(card, "origins"))
         .field("Mode", text_of(card, "mode"))
         .field("Needs", need)
+        .field("Lends", lends(card))
         .field("Until", format!("{}{frozen}", time_of(card, "expires_at")))
         .field("Decided by", person_and_id(card, "decided_by"))
         .field("Because", text_of(card, "decision_reason"))
@@ -206,6 +209,7 @@ pub fn whole(card: &Value, paint: Paint) -> String {
         .field("Digest", text_of(card, "input_digest"))
         .section("Why a person is asked", &reasons.join("\n"))
         .section("What will run", &pretty(&card["input"]))
+        .section("What it would do", &foreseen::shown(&card["preview"], paint))
         .section("What was asked for first", &proposal(card))
         .section("Compared with the call before", &compared(card, paint))
         .section("Votes", &votes.join("\n"))
@@ -225,6 +229,11 @@ fn proposal(card: &Value) -> String {
         Value::Null => String::new(),
         proposed => format!("{}\nedited by {}", pretty(proposed), clean_line(&person_of(card, "edited_by"))),
     }
+}
+
+fn lends(card: &Value) -> String {
+    let right = text_of(card, "borrows");
+    if right.is_empty() { right } else { format!("{right}: whoever approves has it, and lends it to this call") }
 }
 
 fn hidden(card: &Value) -> String {

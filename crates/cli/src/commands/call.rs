@@ -21,6 +21,19 @@ const SHORT: u64 = 1;
 
 pub async fn run(call: Call, client: &Client, output: &Output) -> Done {
     let (format, record) = (call.format, call.record);
+    let envelope = ended(call, client).await?;
+    outcome::show(&envelope, format, output)?;
+    outcome::tell(&envelope, client, output).await;
+    match exit_of(&envelope) {
+        // Whoever runs the tool themselves is told to go ahead.
+        Exit::Waiting if record && envelope["status"] == "running" => Ok(Exit::Done),
+        exit => Ok(exit),
+    }
+}
+
+/// Makes the call and waits for it, as long as it was said to.
+pub async fn ended(call: Call, client: &Client) -> Result<Value, Failure> {
+    let record = call.record;
     let patience = match (call.no_wait, call.wait) {
         (true, _) => Patience::Until(Instant::now()),
         (false, Some(seconds)) => Patience::Until(Instant::now() + Duration::from_secs(seconds.into())),
@@ -35,19 +48,11 @@ pub async fn run(call: Call, client: &Client, output: &Output) -> Done {
         }
         answered => answered?,
     };
-    let envelope = if record || is_final(&first) {
-        first
-    } else {
-        let patience = local_patience(patience, &first, client).await;
-        watch::to_the_end(client, first, patience, &mut interrupts).await?
-    };
-    outcome::show(&envelope, format, output)?;
-    outcome::tell(&envelope, client, output).await;
-    match exit_of(&envelope) {
-        // Whoever runs the tool themselves is told to go ahead.
-        Exit::Waiting if record && envelope["status"] == "running" => Ok(Exit::Done),
-        exit => Ok(exit),
+    if record || is_final(&first) {
+        return Ok(first);
     }
+    let patience = local_patience(patience, &first, client).await;
+    watch::to_the_end(client, first, patience, &mut interrupts).await
 }
 
 async fn request(call: Call, client: &Client) -> Result<Value, Failure> {

@@ -34,7 +34,11 @@ fn table(keys: &Value, paint: Paint) -> String {
         .cuts("SCOPES")
         .drops(["ID", "EXPIRES", "LAST USED", "OWNER"]);
     for key in items_of(keys) {
-        let state = if key["revoked_at"].is_null() { "active" } else { "revoked" };
+        let state = match (key["revoked_at"].is_null(), key["client"].is_null()) {
+            (true, true) => "active",
+            (true, false) => "active (OAuth)",
+            (false, _) => "revoked",
+        };
         table.row([
             text_of(key, "name"),
             text_of(key, "owner_name"),

@@ -103,7 +103,13 @@ fn given_to(secret: &Value) -> String {
         let list = secret["allowed"][member].as_array().into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let (tools, hosts) = (words("tools"), words("hosts"));
+    let (mut tools, hosts) = (words("tools"), words("hosts"));
+    // What runs code of its own stands among the tools too, unless it is a whole server.
+    let servers: Vec<String> = secret["allowed"]["code"]
+        .as_object()
+        .map(|code| code.keys().filter(|name| !tools.contains(name)).map(|name| format!("the server {name}")).collect())
+        .unwrap_or_default();
+    tools.extend(servers);
     let tools = if tools.is_empty() { "no tool".to_owned() } else { tools.join(", ") };
     if hosts.is_empty() { tools } else { format!("{tools} for {}", hosts.join(", ")) }
 }

@@ -39,6 +39,8 @@ runner:
 Greets.
 ";
 
+const PETSTORE: &str = include_str!("../../../../examples/openapi/petstore.yaml");
+
 /// A home with a tool, an agent and a profile, and all commands that were used in it.
 pub struct Tour<'a> {
     pub home: &'a Home,
@@ -92,14 +94,18 @@ fn every_command_works_on_a_data_folder_and_against_a_server() {
         control(&mut tour);
         crate::calls::tour(&mut tour);
         crate::notices::tour(&mut tour);
+        crate::plugins::tour(&mut tour);
+        crate::upstreams::tour(&mut tour);
+        crate::imports::tour(&mut tour);
         crate::questions::tour(&mut tour);
         crate::deciding::tour(&mut tour);
+        crate::goblins::tour(&mut tour);
         audit(&mut tour);
         people(&mut tour);
         database(&mut tour);
         pages(&mut tour);
         // These need a server of their own, a database that was brought back, or never end.
-        let elsewhere = ["serve", "audit follow", "audit accept-restore", "approvals watch"];
+        let elsewhere = ["serve", "mcp", "audit follow", "audit accept-restore", "approvals watch"];
         let unused = |path: &&String| !tour.used.contains(*path) && !elsewhere.contains(&path.as_str());
         let missed: Vec<_> = tour.known.iter().filter(unused).collect();
         assert!(missed.is_empty(), "never used: {missed:?}");
@@ -154,6 +160,15 @@ fn tools(tour: &mut Tour) {
         13
     );
 
+    let file = tour.home.write("petstore.yaml", PETSTORE);
+    let shown = tour.ok(&["import", "openapi", &file, "--tag", "pets"]);
+    assert_eq!((&shown["operations"][0]["outcome"], &shown["applied"]), (&json!("new"), &json!(false)), "{shown}");
+    let done = tour.ok(&["import", "openapi", &file, "--operation", "getPet", "--prefix", "shop", "--apply"]);
+    assert_eq!((&done["operations"][0]["name"], &done["applied"]), (&json!("shop.getPet"), &json!(true)), "{done}");
+    let again = tour.ok(&["import", "openapi", &file, "--operation", "shop.getPet", "--prefix", "shop", "--yes"]);
+    assert_eq!(again["operations"][0]["outcome"], "unchanged", "{again}");
+    tour.run(&["import", "openapi", &file, "--tag", "cats"], 1);
+
     tour.ok(&["tool", "disable", "calculator"]);
     assert!(!names(&tour.ok(&["tool", "list"]), "name").contains(&"calculator".to_owned()));
     assert!(names(&tour.ok(&["tool", "list", "--all"]), "name").contains(&"calculator".to_owned()));
@@ -203,6 +218,15 @@ fn agents(tour: &mut Tour) {
         "--instructions",
         "Be brief.",
     ]);
+    let text =
+        "---\nname: greet\ndescription: Greets.\narguments: [{name: who, required: true}]\n---\nGreet {{ who }}.\n";
+    let skill = tour.home.write("SKILL.md", text);
+    assert_eq!(tour.ok(&["skill", "add", &skill])["action"], "created");
+    assert_eq!(names(&tour.ok(&["skill", "list"]), "name"), ["greet"]);
+    assert_eq!(tour.ok(&["skill", "show", "greet", "who=Ada"])["text"], "Greet Ada.");
+    assert_eq!(tour.ok(&["skill", "show", "greet"])["source"], text);
+    tour.ok(&["skill", "remove", "greet"]);
+
     let file = tour.home.write("agent.json", r#"{"name": "other", "toolGroups": ["web"]}"#);
     tour.ok(&["agent", "create", "--file", &file, "--title", "Other"]);
     assert_eq!(names(&tour.ok(&["agent", "list"]), "name"), ["billing", "other"]);
@@ -401,14 +425,14 @@ fn a_list_follows_its_pages_and_says_when_there_is_more() {
 #[test]
 fn a_namespace_alone_lists_its_functions() {
     both(|home| {
-        for function in ["lint_code", "run_script"] {
+        for function in ["check_links", "lint_code"] {
             let text = GREET.replace("name: formatGreeting", &format!("name: monorepo_cli.{function}"));
             let file = home.write(&format!("{function}/TOOL.md"), &text);
             home.ok(&["tool", "register", "--file", &file, "--apply"]);
         }
         assert_eq!(
             names(&home.json(&["tool", "show", "monorepo_cli"]), "name"),
-            ["monorepo_cli.lint_code", "monorepo_cli.run_script"]
+            ["monorepo_cli.check_links", "monorepo_cli.lint_code", "monorepo_cli.run_script"]
         );
         assert_eq!(home.json(&["tool", "show", "monorepo_cli.run_script"])["wire_name"], "monorepo_cli__run_script");
         assert!(home.fails(&["tool", "show", "monorepo"]).ends_with("exit 1"));
@@ -432,7 +456,10 @@ fn the_owner_of_the_folder_works_in_any_tenant() {
 fn a_folder_of_tools_is_registered_in_an_order_that_works() {
     both(|home| {
         let step = |name: &str, tool: &str| {
-            let runner = format!("runner:\n  kind: composition\n  steps:\n    - id: one\n      tool: {tool}\n---");
+            let input = "input: {name: Ada}";
+            let input = if tool == "now" { "" } else { input };
+            let steps = format!("    - id: one\n      tool: {tool}\n      {input}");
+            let runner = format!("runner:\n  kind: composition\n  steps:\n{steps}\n---");
             let (front, _) = GREET.split_once("runner:").unwrap();
             home.write(
                 &format!("tools/{name}/TOOL.md"),
@@ -440,7 +467,7 @@ fn a_folder_of_tools_is_registered_in_an_order_that_works() {
             );
         };
         step("aFirst", "bSecond");
-        step("bSecond", "calculator");
+        step("bSecond", "now");
         let folder = home.path().join("tools").display().to_string();
         let registered = home.json(&["tool", "register", "--file", &folder, "--apply"]);
         assert_eq!(names(&registered, "name"), ["aFirst", "bSecond"], "{registered}");

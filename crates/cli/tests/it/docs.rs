@@ -4,7 +4,9 @@
 //! comes back. All commands of a document run in order in one fresh data folder. A shown line must come in its place;
 //! `…` alone stands for any lines, `…` within a line for any text. `# exit 1` after a command says how it ends.
 //! A block marked `console server` starts a server that runs until the document ends; the others meet it at the address
-//! that they name, 127.0.0.1:8787, wherever it really listens. A block marked `file=NAME` is a file of the session.
+//! that they name, 127.0.0.1:8787, wherever it really listens. A block marked `console worker` starts a process beside it that
+//! prints what is shown, runs until the document ends and then ends well. A block marked `file=NAME` is a file of the session.
+//! Port 8901 is for what a reader serves themselves.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -94,20 +96,35 @@ sessions! {
     error_unauthenticated = "docs/errors/unauthenticated.md",
     error_unavailable = "docs/errors/unavailable.md",
     getting_started = "docs/getting-started.md",
+    goblins = "docs/goblins.md",
     guardrails = "docs/guardrails.md",
     labels = "docs/labels.md",
+    import = "docs/import.md",
     limits = "docs/limits.md",
+    mcp = "docs/mcp.md",
+    mcp_authorization = "docs/mcp-authorization.md",
     notifications = "docs/notifications.md",
+    openapi_import = "docs/openapi-import.md",
+    plugins = "docs/plugins.md",
     policy = "docs/policy.md",
     questions = "docs/questions.md",
     rest = "docs/rest.md",
     runners = "docs/runners.md",
     secrets = "docs/secrets.md",
     sign_in = "docs/sign-in.md",
+    skills = "docs/skills.md",
     seed_tool_invocations = "docs/seeds/tool-invocations.md",
     seed_tool_layer = "docs/seeds/tool-layer.md",
     tokens = "docs/tokens.md",
+    toolbox = "docs/toolbox.md",
     tools = "docs/tools.md",
+    upstreams = "docs/upstreams.md",
+    tutorial_external_python = "docs/tutorials/external-python.md",
+    tutorial_external_typescript = "docs/tutorials/external-typescript.md",
+    tutorial_http = "docs/tutorials/http.md",
+    tutorial_python_snippet = "docs/tutorials/python-snippet.md",
+    tutorial_rust_sdk = "docs/tutorials/rust-sdk.md",
+    tutorial_tool_md = "docs/tutorials/tool-md.md",
 }
 
 #[test]

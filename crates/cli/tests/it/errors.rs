@@ -84,6 +84,23 @@ fn a_refused_definition_is_told_line_by_line() {
 }
 
 #[test]
+fn code_that_cannot_be_read_is_told_when_it_is_saved() {
+    both(|home| {
+        let text = "---\nname: halve\ndescription: Halves. Use it to halve. Do not use it to double.\negress_class: none\n\
+                    input_schema: {type: object}\nrunner:\n  kind: python\n  code: |\n    x = 1\n    result = (x / 2\n---\n";
+        let file = home.write("TOOL.md", text);
+        // What Python says of it is its own, and differs.
+        let start = "[home]/TOOL.md:8: error[runner.syntax]: the tool's code is no Python: line 2: SyntaxError: ";
+        let printed = home.fails(&["tool", "register", "--file", &file, "--apply"]);
+        assert!(printed.starts_with(start), "{printed}");
+        assert!(printed.ends_with("is refused; nothing was written\nexit 1"), "{printed}");
+        assert_eq!(home.run(&["tool", "show", "halve"]).code, 1, "nothing was saved");
+        home.write("TOOL.md", &text.replace("(x / 2", "x / 2"));
+        home.ok(&["tool", "register", "--file", &file, "--apply"]);
+    });
+}
+
+#[test]
 fn mistyped_words_are_suggested() {
     let home = Home::new();
     assert_snapshot!(home.fails(&["tol", "list"]), @r"

@@ -14,6 +14,8 @@ fn help_is_for_people() {
 
     Commands:
       serve            Serve the API and the console until stopped
+      mcp              Speak the Model Context Protocol on standard input and output, for clients that
+                       start their servers
       init             Make the data folder, the database and the first tenant, and say what to do next
       doctor           Check what works and what does not, and say what to do about it
       search           Search tools, agents, skills, workflows and prompts
@@ -24,8 +26,12 @@ fn help_is_for_people() {
       approvals        Look at calls that wait for a person, and decide on them
       grant            Allow calls for a while without asking each time
       work             Carry out external tools, by hand or from a script
+      migrate          Take over what was written for another way of running things
+      invoke           Run an entry of a `goblins.yaml` through the gate
       tool             List, register, switch and assign tools
+      import           Make tools of what others describe, and put clients' servers behind the gate
       agent            Manage agents and see which tools they have
+      skill            Keep instructions that clients offer their users and agents are given
       profile          Manage profiles, which tighten what an agent may do
       policy           Say who may call which tool, and when a person is asked first
       guardrail        Have arguments and results examined
@@ -36,6 +42,8 @@ fn help_is_for_people() {
       webhook          Tell others of what happens, by signed webhooks
       settings         Show and change how this tenant works
       egress           Open hosts inside to tools and webhooks
+      plugin           Install plug-ins: components that tools may name
+      upstream         Put servers of others behind the gate
       key              Manage API keys
       token            Make short-lived tokens that can do less than you, and take them back
       secret           Keep secrets for tools, and give them to tools and hosts

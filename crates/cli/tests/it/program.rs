@@ -54,6 +54,14 @@ impl Home {
         matches!(self.way, Way::Folder)
     }
 
+    /// Where its server is, if commands go to one.
+    pub fn url(&self) -> Option<&str> {
+        match &self.way {
+            Way::Folder => None,
+            Way::Server { url, .. } => Some(url),
+        }
+    }
+
     pub fn set(&mut self, variable: &str, value: &str) {
         self.variables.push((variable.to_owned(), value.to_owned()));
     }

@@ -21,7 +21,7 @@ output_schema:
   required: [sum]
   properties:
     sum: {type: number, description: The sum.}
-runner: {kind: expression, cel: 'sum(input.numbers)'}
+runner: {kind: expression, cel: 'size(input.numbers)'}
 ---
 
 Adds.
@@ -55,14 +55,14 @@ fn every_problem_is_told_with_its_line_and_its_remedy() {
     home.write(
         "a/TOOL.md",
         &GOOD
-            .replace("kind: expression, cel: 'sum(input.numbers)'", "kind: external")
+            .replace("kind: expression, cel: 'size(input.numbers)'", "kind: external")
             .replace("title: Total", "titel: Total"),
     );
     home.write(
         "b/TOOL.md",
         &GOOD
             .replace("formatTotal", "formatSum")
-            .replace("kind: expression, cel: 'sum(input.numbers)'", "kind: external"),
+            .replace("kind: expression, cel: 'size(input.numbers)'", "kind: external"),
     );
     home.write("c/TOOL.md", "no front matter");
     let ran = home.run(&["tool", "test", "."]);
@@ -139,7 +139,7 @@ fn steps_are_looked_up_among_the_files_and_else_taken_on_trust() {
     let home = Home::new();
     let composition = |name: &str, tool: &str| {
         GOOD.replace("formatTotal", name).replace(
-            "{kind: expression, cel: 'sum(input.numbers)'}",
+            "{kind: expression, cel: 'size(input.numbers)'}",
             &format!("{{kind: composition, steps: [{{id: one, tool: {tool}}}]}}"),
         )
     };
@@ -151,7 +151,7 @@ fn steps_are_looked_up_among_the_files_and_else_taken_on_trust() {
     let alone = home.run(&["tool", "test", "a"]);
     assert!(alone.stdout.contains("note[floor.offline]") && alone.stdout.contains("formatB"), "{}", alone.stdout);
     assert_eq!(alone.code, 0, "{}", alone.stdout);
-    home.write("c/TOOL.md", &composition("formatC", "calculator"));
+    home.write("c/TOOL.md", &composition("formatC", "now"));
     home.ok(&["tool", "test", "c"]);
 }
 

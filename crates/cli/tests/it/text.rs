@@ -173,6 +173,7 @@ fn lists_and_details_are_readable() {
     ok  migrations     [n] of [n]
     ok  serving        http://[address]
     ok  tool names     no tenant's tool hides a shared one
+    ok  plug-ins       a machine of their own, and nothing of this one
     ok  rows           all can be read
     ok  registry       revision [n], [n] tenants
     ");

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use toolgate_egress::{EgressError, Limits, Request, Rule, Sent, Url};
+use toolgate_egress::{EgressError, Limits, Packing, Request, Rule, Sent, Url};
 
 use crate::world::{Server, World, ok, open};
 
@@ -212,4 +212,32 @@ async fn an_answer_longer_than_the_reader_wants_is_refused() {
     );
     let answer = world.connector.send(&way, Request::get(server.url("/"))).await.unwrap();
     assert_eq!(answer.bytes_max(9).await.unwrap_err().rule(), Rule::TooLarge);
+}
+
+#[tokio::test]
+async fn a_stream_is_read_while_it_comes_and_asked_for_unpacked() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut asked = vec![0; 4096];
+        let count = stream.read(&mut asked).await.unwrap();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        for piece in ["first", "other"] {
+            stream.write_all(format!("5\r\n{piece}\r\n").as_bytes()).await.unwrap();
+        }
+        // It never ends by itself.
+        let _ = stream.read(&mut [0; 1]).await;
+        String::from_utf8(asked[..count].to_vec()).unwrap()
+    });
+    let way = open(&["127.0.0.1"], url.port().unwrap());
+    let mut request = Request::get(url);
+    request.packing = Packing::Plain;
+    let mut answer = World::new().connector.send(&way, request).await.unwrap();
+    assert_eq!(answer.chunk().await.unwrap().unwrap(), "first");
+    assert_eq!(answer.chunk().await.unwrap().unwrap(), "other");
+    // Who reads no further closes the connection, which the other side sees.
+    drop(answer);
+    assert!(server.await.unwrap().contains("accept-encoding: identity"));
 }

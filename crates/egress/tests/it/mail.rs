@@ -103,6 +103,7 @@ fn mail() -> Mail {
     Mail {
         from: "Toolgate <toolgate@example.test>".into(),
         to: vec!["ada@example.test".into(), "Bob <bob@example.test>".into()],
+        cc: Vec::new(),
         subject: "A call wärtet".into(),
         text: "Somebody must decide.\n.\nThe line above is a dot.\n".into(),
         message_id: "0190-a@example.test".into(),
@@ -115,7 +116,8 @@ async fn send(speaks: Speaks, tls: &str, user: &str) -> (Result<(), EgressError>
     let world = World::trusting(Trust::Roots(vec![authority]));
     world.names.say("relay.test", &[&["127.0.0.1"]]);
     let relay = Relay::parse(&format!("smtp://{user}relay.test:{port}?tls={tls}")).unwrap();
-    let mailer = Mailer::new(world.connector, relay, "gate.example.test").with_timeout(Duration::from_secs(5));
+    let mailer = Mailer::new(world.connector, relay, "gate@example.test", "gate.example.test")
+        .with_timeout(Duration::from_secs(5));
     let sent = mailer.send(&mail()).await;
     let heard = heard.lock().unwrap().clone();
     (sent, heard)
@@ -186,7 +188,8 @@ async fn the_relay_may_be_private_but_neither_metadata_nor_ourselves() {
         ["relay.test", "127.0.0.1", "2130706433", "[::1]", "sly.test", "169.254.169.254", "metadata.google.internal"]
     {
         let relay = Relay::parse(&format!("smtp://{host}:{port}?tls=none")).unwrap();
-        let error = Mailer::new(world.connector.clone(), relay, "x.test").send(&mail()).await.unwrap_err();
+        let error =
+            Mailer::new(world.connector.clone(), relay, "gate@x.test", "x.test").send(&mail()).await.unwrap_err();
         assert_eq!(error.rule(), Rule::Never, "{host}: {error}");
     }
     assert!(heard.lock().unwrap().is_empty());
@@ -196,7 +199,7 @@ async fn the_relay_may_be_private_but_neither_metadata_nor_ourselves() {
 async fn a_mail_that_would_break_its_own_head_is_refused() {
     let world = World::new();
     let relay = Relay::parse("smtp://127.0.0.1:1?tls=none").unwrap();
-    let mailer = Mailer::new(world.connector, relay, "x.test");
+    let mailer = Mailer::new(world.connector, relay, "gate@x.test", "x.test");
     let wrong: [fn(&mut Mail); 7] = [
         |mail| mail.to = vec![],
         |mail| mail.to = vec!["no address".into()],

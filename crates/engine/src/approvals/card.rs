@@ -11,7 +11,7 @@ use toolgate_contracts::{
     AgentId, ApprovalId, ApprovalState, AskReason, CallId, Caller, Digest, Fault, Page, Permission, Principal, RunId,
     Status, Timestamp, Vote, json as strict,
 };
-use toolgate_store::approvals::{Approval, ApprovalFilter, CastVote, SeenBy};
+use toolgate_store::approvals::{Approval, ApprovalFilter, CastVote, Preview, SeenBy};
 use toolgate_store::calls::{CallFilter, CallRecord, CallSummary, Sight};
 use utoipa::ToSchema;
 
@@ -80,6 +80,13 @@ pub struct Card {
     /// Secrets it is given: `[{name, scope, version}]`.
     #[schema(value_type = Option<Object>)]
     pub secrets: Option<Value>,
+    /// What it would do, worked out when people were asked; absent where its runner cannot say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<CardPreview>,
+    /// The right that whoever approves lends to this call, and so must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub borrows: Option<Permission>,
     /// The call before it of the same tool: by the same person as the same agent, else by one of both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
@@ -102,6 +109,24 @@ pub struct CardVote {
     pub counts: bool,
     pub reason: Option<String>,
     pub at: Timestamp,
+}
+
+/// A dry run, as it was when people were asked. What the tool works on may have changed since.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CardPreview {
+    pub at: Timestamp,
+    /// What the runner would do, in its own members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub plan: Option<Value>,
+    /// Why there is no plan; the call may run all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// It was longer, and was cut.
+    pub truncated: bool,
+    /// Why it is not about what would run now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -261,6 +286,7 @@ impl Engine {
         if record.input.is_some() || record.proposed_input.is_some() {
             self.join_read(caller, &approval.binding.labels, &record.tool_name).await?;
         }
+        let preview = self.preview_for(caller, &approval, &record).await?;
         let counted: Vec<String> = if approval.state == ApprovalState::Open {
             self.counted(tenant, &approval, &record, &votes).await?.by
         } else {
@@ -313,6 +339,8 @@ impl Engine {
                 .unwrap_or_default(),
             reaches: definition.map(|definition| definition.hosts.clone()).unwrap_or_default(),
             secrets: approval.binding.secrets,
+            preview,
+            borrows: approval.binding.borrows,
             earlier: None,
             expires_at: approval.expires_at,
             frozen_at: approval.frozen_at,
@@ -322,6 +350,34 @@ impl Engine {
             decision_reason: approval.decision_reason,
             created_at: approval.created_at,
         })
+    }
+
+    /// What was foreseen, and whether it is still about what would run.
+    async fn preview_for(
+        &self,
+        caller: &Caller,
+        approval: &Approval,
+        record: &CallRecord,
+    ) -> Result<Option<CardPreview>, Fault> {
+        let Some(Preview { at, input_digest, behaviour_digest, plan, failed, truncated }) = approval.preview.clone()
+        else {
+            return Ok(None);
+        };
+        let tool = self.version_of(caller.tenant, record);
+        // A plan is made of what the tool reads, as its result is.
+        if let Some(tool) = tool.as_ref().filter(|_| plan.is_some()) {
+            let brings = crate::labels::brings(tool, false).to_vec();
+            self.join_read(caller, &brings, &record.tool_name).await?;
+        }
+        let stale = if input_digest != approval.input_digest {
+            Some("it is of another input".to_owned())
+        } else if tool.is_none_or(|tool| tool.behaviour_digest != behaviour_digest) {
+            Some("the tool has changed since; what is approved now does not run".to_owned())
+        } else {
+            None
+        };
+        let stale = stale.filter(|_| approval.state == ApprovalState::Open);
+        Ok(Some(CardPreview { at, plan, failed, truncated, stale }))
     }
 
     /// The call before it of the same tool. The same person as the same agent says most about what is usual; then the

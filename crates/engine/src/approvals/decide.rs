@@ -21,6 +21,7 @@ use super::park::digest_of;
 use super::standing::NewStanding;
 use crate::asking::destination;
 use crate::engine::Engine;
+use crate::lending::may_lend;
 
 const REASON_BYTES_MAX: usize = 1000;
 /// What an edit comes to where asking and deciding are separated.
@@ -45,6 +46,9 @@ pub struct Choice {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub input_digest: Option<Digest>,
+    /// Of the card that was looked at: where more is asked by now than it said, the decision is refused.
+    #[serde(default)]
+    pub round: Option<u32>,
     /// Allow calls like it from now on, within limits.
     #[serde(default)]
     pub standing: Option<NewStanding>,
@@ -97,6 +101,9 @@ impl Engine {
         if choice.input_digest.is_some_and(|seen| seen != approval.input_digest) {
             return Err(Fault::conflict("the input is another one by now", "look at it again").at("/input_digest"));
         }
+        if choice.round.is_some_and(|seen| seen != approval.round) {
+            return Err(Fault::conflict("more is asked by now than when you looked", "look at it again").at("/round"));
+        }
         let mut edited = choice.input.clone();
         if let Some(input) = &mut edited {
             // Before it is compared: two numbers may look alike only after they were cut.
@@ -119,7 +126,10 @@ impl Engine {
                         let edited = Box::pin(self.edit(caller, &approval, &record, input, &choice)).await?;
                         wanted = (edited == Edit::NeedsAnother).then(|| NEEDS_ANOTHER.to_owned());
                     }
-                    _ => Box::pin(self.vote(caller, &approval, &record, choice.reason.as_deref())).await?,
+                    _ => {
+                        may_lend(&caller.permissions, &approval)?;
+                        Box::pin(self.vote(caller, &approval, &record, choice.reason.as_deref())).await?;
+                    }
                 }
                 // Only with a decision: one vote of several, or an edit that somebody else must approve, is none.
                 let now = self.store.approval(caller.tenant, approval.id).await?;
@@ -153,7 +163,7 @@ impl Engine {
     }
 
     /// The same choice for several; each is decided by itself, and none makes a standing grant. Only calls of one tool to
-    /// one destination, and nothing critical: what is critical is looked at one by one. `shown` has the digests of what
+    /// one destination, and nothing critical or that lends a right: these are looked at one by one. `shown` has the digests of what
     /// the person looked at, by the same ids; one that has changed since is refused.
     pub async fn decide_all(
         &self,
@@ -193,9 +203,12 @@ impl Engine {
                 Ok((approval, _)) if choice.decision == Vote::Approve && is_critical(&approval.reasons) => {
                     Err(Fault::conflict("the tool is critical", "look at it by itself"))
                 }
+                Ok((approval, _)) if choice.decision == Vote::Approve && approval.binding.borrows.is_some() => {
+                    Err(Fault::conflict("whoever approves it lends a right", "look at it by itself"))
+                }
                 Ok(_) => {
                     let choice = Choice { input_digest: shown.get(id).copied(), ..choice.clone() };
-                    self.decide(caller, id, choice, Duration::ZERO).await
+                    Box::pin(self.decide(caller, id, choice, Duration::ZERO)).await
                 }
                 Err(fault) => Err(fault),
             };

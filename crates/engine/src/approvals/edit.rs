@@ -2,7 +2,7 @@
 //! else, and the proposal is kept.
 
 use serde_json::{Value, json};
-use toolgate_contracts::{Caller, Digest, Fault, Id, json as strict};
+use toolgate_contracts::{Caller, Digest, Fault, Id, ToolError, json as strict};
 use toolgate_store::approvals::{Approval, Edited};
 use toolgate_store::audit::Entry;
 use toolgate_store::calls::CallRecord;
@@ -11,9 +11,11 @@ use toolgate_store::{Change, Error};
 use super::Choice;
 use super::decide::already;
 use super::judge::Again;
+use super::resume::waiting_call;
 use crate::admit::Decision;
 use crate::engine::Engine;
 use crate::entry::members;
+use crate::lending::may_lend;
 
 /// What an edit came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,18 +37,10 @@ impl Engine {
         choice: &Choice,
     ) -> Result<Edit, Fault> {
         let tenant = caller.tenant;
-        let Again { around, admitted } = match self.judge_again(tenant, approval, record, input).await? {
-            Ok(again) => again,
-            Err(error) => {
-                let told = format!("the edited input would be refused: {}", error.message);
-                let fault = Fault::invalid(told, "correct it, or reject the call").at("/input");
-                // Where in the input, for whoever shows it as a form.
-                return Err(match error.details {
-                    Some(details) => fault.with_details(details),
-                    None => fault,
-                });
-            }
-        };
+        let Again { around, admitted } =
+            self.judge_again(tenant, approval, record, input).await?.map_err(would_be_refused)?;
+        let planned = waiting_call(approval, record, &around.caller, admitted.tool.clone(), admitted.input.clone());
+        let preview = Box::pin(self.foresee(&planned)).await.map_err(would_be_refused)?;
         let text = strict::canonical(&admitted.input);
         // What is decided on is what was judged now: another input under the rules and the labels of now.
         let mut binding = approval.binding.clone();
@@ -59,6 +53,7 @@ impl Engine {
             input_digest: binding.input_digest,
             edited_by: Some(by.clone()),
             binding,
+            preview,
             ..approval.clone()
         };
         if let Some(asking) = &admitted.decision.asking {
@@ -68,6 +63,13 @@ impl Engine {
             edited.mode = asking.mode;
             edited.binding.mode = asking.mode;
             edited.person_required |= asking.person_required;
+        }
+        edited.binding.borrows = admitted.decision.asking.as_ref().and_then(|asking| asking.borrows.clone());
+        // Where asking and deciding are separated, whoever edits has asked; somebody else decides.
+        let snapshot = self.registry.snapshot();
+        let separated = edited.separation || snapshot.tenant(tenant)?.tenant.settings.separation;
+        if !separated {
+            may_lend(&caller.permissions, &edited)?;
         }
         let now = self.clock.now();
         let mut change = Change::new(tenant);
@@ -96,13 +98,20 @@ impl Engine {
         }
         let record = self.store.call(tenant, record.id).await?.ok_or_else(|| Fault::not_found("call", record.id))?;
         self.signal(tenant, record.run, Some(record.id));
-        // Where asking and deciding are separated, whoever edits has asked; somebody else decides.
-        let snapshot = self.registry.snapshot();
-        let separated = edited.separation || snapshot.tenant(tenant)?.tenant.settings.separation;
         if separated {
             return Ok(Edit::NeedsAnother);
         }
         self.vote(caller, &edited, &record, choice.reason.as_deref()).await?;
         Ok(Edit::Voted)
+    }
+}
+
+fn would_be_refused(error: ToolError) -> Fault {
+    let told = format!("the edited input would be refused: {}", error.message);
+    let fault = Fault::invalid(told, "correct it, or reject the call").at("/input");
+    // Where in the input, for whoever shows it as a form.
+    match error.details {
+        Some(details) => fault.with_details(details),
+        None => fault,
     }
 }

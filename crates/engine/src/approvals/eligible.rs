@@ -10,6 +10,7 @@ use toolgate_store::approvals::{Approval, CastVote, Shown};
 use toolgate_store::calls::CallRecord;
 
 use crate::engine::Engine;
+use crate::lending::lends;
 
 /// How recently somebody must have signed in to approve what is critical, where the tenant wants that.
 const STEP_UP_S: i64 = 5 * 60;
@@ -211,7 +212,9 @@ impl Engine {
         let mut people = Vec::new();
         for vote in votes.iter().filter(|vote| vote.vote == Vote::Approve) {
             let Some(person) = self.person(tenant, &vote.voter).await? else { continue };
-            if self.standing_of(tenant, &person, approval, record).await?.is_ok() {
+            if lends(&person.permissions, approval)
+                && self.standing_of(tenant, &person, approval, record).await?.is_ok()
+            {
                 people.push(person);
             }
         }

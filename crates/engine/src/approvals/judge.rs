@@ -59,6 +59,9 @@ impl Engine {
         if let Err(error) = Box::pin(self.examine_by_tools(&question, tool, input, decision)).await {
             return Ok(Err(error));
         }
+        if let Err(error) = self.note_borrowing(&around.caller, record.mode, tool, input, decision) {
+            return Ok(Err(error));
+        }
         Ok(Ok(Again { around, admitted }))
     }
 

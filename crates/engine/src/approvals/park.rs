@@ -1,6 +1,8 @@
 //! A call is put aside until a person decides: its row, what is asked of whom, its events, its entry in the log and
 //! whom to tell, in one commit.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolgate_contracts::definition::HitlMode;
 use toolgate_contracts::event::{EventType, NewEvent};
@@ -23,6 +25,7 @@ use crate::engine::Engine;
 use crate::entry::{commitment, members};
 use crate::notify::News;
 use crate::record::{Consent, Prepared, first_row};
+use crate::runner::OutputSink;
 use crate::submit::{Admission, Asked, Manner};
 
 /// Calls of one caller that may wait for people at the same time.
@@ -78,13 +81,21 @@ impl Engine {
     ) -> Result<Admission, Fault> {
         let (asker, wait) = (Asker::of(&asked.caller, agent_by(&asked)), asked.wait);
         let timeout_ms = asked.request.timeout_ms;
-        let prepared = self.prepare(asked, tool, input, decision, seq).await?;
+        let mut prepared = self.prepare(asked, tool, input, decision, seq).await?;
+        if let Some(call) = Arc::get_mut(&mut prepared.call) {
+            // Nobody listens while it is only planned.
+            call.output = OutputSink::default();
+        }
         let (tenant, id) = (prepared.call.tenant, prepared.call.id);
         // Nobody is asked about a call that could not run.
         if let Some(error) = self.wanting_of(&prepared).await? {
             return self.refuse_prepared(prepared, error).await;
         }
-        let approval = self.approval_for(&prepared, &asking, asker, timeout_ms)?;
+        let preview = match Box::pin(self.foresee(&prepared.call)).await {
+            Ok(preview) => preview,
+            Err(error) => return self.refuse_prepared(prepared, error).await,
+        };
+        let approval = Approval { preview, ..self.approval_for(&prepared, &asking, asker, timeout_ms)? };
         if let Err(error) = self.write_parked(&prepared, &approval, &asking).await {
             return match self.taken(&prepared, &error).await? {
                 Some(envelope) => Ok(Admission::Answered(Box::new(envelope))),
@@ -128,6 +139,7 @@ impl Engine {
             labels: prepared.seen.labels.to_vec(),
             policy_revision: prepared.decision.policy,
             mode: asking.mode,
+            borrows: asking.borrows.clone(),
             epoch: self.log_of(call.tenant),
             approvers: Vec::new(),
             not_after: None,
@@ -151,6 +163,7 @@ impl Engine {
             edited_by: None,
             asker,
             binding,
+            preview: None,
             timeout_ms,
             expires_at,
             remind_at,
@@ -229,6 +242,20 @@ impl Engine {
         binding.labels = again.around.seen.labels.to_vec();
         binding.policy_revision = again.admitted.decision.policy;
         binding.mode = asking.mode;
+        binding.borrows.clone_from(&asking.borrows);
+        let Again { around, admitted } = again;
+        let planned = super::resume::waiting_call(
+            approval,
+            record,
+            &around.caller,
+            admitted.tool.clone(),
+            admitted.input.clone(),
+        );
+        // Nobody is asked once more about what cannot run any more.
+        let preview = match Box::pin(self.foresee(&planned)).await {
+            Ok(preview) => preview,
+            Err(error) => return self.turn_down(tenant, record, error).await,
+        };
         let now = self.clock.now();
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(tenant)?;
@@ -242,6 +269,7 @@ impl Engine {
             mode: asking.mode,
             person_required: approval.person_required || asking.person_required,
             binding,
+            preview,
             expires_at,
             remind_at,
             ..approval.clone()

@@ -13,8 +13,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
 use toolgate_contracts::{
-    ApprovalState, CallId, Digest, ErrorCode, Fault, Mode, ResolvedSecret, Status, TenantId, ToolError, json as strict,
+    ApprovalState, CallId, Caller, Digest, ErrorCode, Fault, Mode, ResolvedSecret, Status, TenantId, ToolError,
+    json as strict,
 };
+use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::approvals::{Approval, DUE_MAX};
 use toolgate_store::calls::CallRecord;
 use toolgate_store::grants::Grant;
@@ -23,7 +25,7 @@ use super::judge::{Again, Around, exact};
 use super::{BY_MODE, BY_TIMEOUT, Binding};
 use crate::admit::{Admitted, Question};
 use crate::asking::Asking;
-use crate::call::Call;
+use crate::call::{Call, Lent};
 use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
 use crate::runner::OutputSink;
@@ -140,7 +142,7 @@ impl Engine {
         if let Some(asking) = again.admitted.decision.asking.as_ref().filter(|asking| asking.exceeds(&before)) {
             return self.ask_again(tenant, &approval, &record, &again, asking).await;
         }
-        Box::pin(self.run_granted(tenant, &approval, record, grant, again, flight)).await
+        Box::pin(self.run_granted(tenant, &approval, record, (grant, binding), again, flight)).await
     }
 
     /// What a decision depends on besides the rules: its time, the log it was made in, and who made it.
@@ -183,7 +185,7 @@ impl Engine {
         tenant: TenantId,
         approval: &Approval,
         record: CallRecord,
-        grant: Grant,
+        (grant, binding): (Grant, Binding),
         again: Again,
         flight: Flight,
     ) -> Result<(), Fault> {
@@ -218,7 +220,8 @@ impl Engine {
             let error = ToolError::because(ErrorCode::AuthRequired, "secret_missing", message);
             return self.turn_down(tenant, &record, error).await;
         }
-        let mut prepared = self.prepare_again(approval, &record, &around, admitted, &grant, secrets).await?;
+        let mut prepared =
+            self.prepare_again(approval, &record, &around, admitted, (&grant, &binding), secrets).await?;
         prepared.holds = holds;
         prepared.estimate = estimate;
         if record.mode == Mode::Record {
@@ -243,7 +246,7 @@ impl Engine {
         record: &CallRecord,
         around: &Around,
         admitted: Admitted,
-        grant: &Grant,
+        (grant, binding): (&Grant, &Binding),
         secrets: Vec<ResolvedSecret>,
     ) -> Result<Prepared, Fault> {
         let Admitted { tool, input, mut decision } = admitted;
@@ -254,31 +257,20 @@ impl Engine {
             decision.logged.push(format!("approved under policy revision {was}, run under {}", decision.policy));
         }
         decision.origins = seen.origins.clone();
-        let declared = tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
-        let timeout = Duration::from_millis(approval.timeout_ms.map_or(declared, |asked| asked.min(declared)));
         let brings = crate::labels::brings(&tool, !secrets.is_empty());
         let kept_secrets = crate::secrets::text(&secrets);
+        // Only what people approved: what a mode let run has nobody's right but its caller's.
+        let is_by_people = ![BY_TIMEOUT, BY_MODE].contains(&grant.issued_by.as_str());
+        let wanted =
+            binding.borrows.as_ref().filter(|right| is_by_people && !caller.may(right) && caller.token.is_none());
+        let lent =
+            wanted.map(|right| Lent { right: right.clone(), approval: approval.id, by: binding.approvers.clone() });
+        // As they were bound: what is opened is these or none.
         let call = Call {
-            id: record.id,
-            call_id: record.call_id.clone(),
-            tenant: caller.tenant,
-            tenant_slug: caller.tenant_slug.clone(),
-            run: record.run,
-            step: record.step,
-            seq: record.seq,
-            principal: record.principal,
-            agent: record.agent,
-            rights: caller.permissions.clone(),
-            mode: record.mode,
-            examining: false,
-            tool,
-            input: Arc::new(input),
-            // As they were bound: what is opened is these or none.
             secrets,
-            timeout,
-            created_at: record.created_at,
-            cancel: CancellationToken::new(),
+            lent,
             output: OutputSink::buffered(),
+            ..waiting_call(approval, record, caller, tool, input)
         };
         Ok(Prepared {
             call: Arc::new(call),
@@ -303,6 +295,44 @@ impl Engine {
             salt: self.salt_of(record),
             warnings: Vec::new(),
         })
+    }
+}
+
+/// A call that waited, as it stands: nothing was opened for it and nobody has lent it anything.
+pub(super) fn waiting_call(
+    approval: &Approval,
+    record: &CallRecord,
+    caller: &Caller,
+    tool: ResolvedTool,
+    input: Value,
+) -> Call {
+    let declared = tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
+    let timeout = Duration::from_millis(approval.timeout_ms.map_or(declared, |asked| asked.min(declared)));
+    Call {
+        id: record.id,
+        call_id: record.call_id.clone(),
+        tenant: caller.tenant,
+        tenant_slug: caller.tenant_slug.clone(),
+        run: record.run,
+        in_run: record.in_run,
+        step: record.step,
+        seq: record.seq,
+        principal: record.principal,
+        agent: record.agent,
+        rights: caller.permissions.clone(),
+        caller: caller.clone(),
+        source: record.source,
+        mode: record.mode,
+        examining: false,
+        tool,
+        input: Arc::new(input),
+        lent: None,
+        beside: None,
+        secrets: Vec::new(),
+        timeout,
+        created_at: record.created_at,
+        cancel: CancellationToken::new(),
+        output: OutputSink::default(),
     }
 }
 
@@ -332,6 +362,7 @@ fn asked_before(approval: &Approval) -> Asking {
         approvers: approval.approvers.clone(),
         person_required: approval.person_required,
         standing: false,
+        borrows: approval.binding.borrows.clone(),
     }
 }
 

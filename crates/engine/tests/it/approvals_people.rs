@@ -143,7 +143,11 @@ async fn test_53_votes_of_one_person_in_two_roles_before_an_edit_or_of_somebody_
             world.decide(&eve, call, json!({"decision": "approve", "input": {"key": "edited"}})).await.unwrap();
         assert_eq!((edited.card.round, edited.card.votes.len(), edited.card.state), (2, 1, ApprovalState::Open));
         assert_eq!(world.runner.runs("edited"), 0);
-        world.approve(&both, call).await.unwrap();
+        // Nor does a decision on what was asked before it.
+        let seen = |round: u32| json!({"decision": "approve", "round": round});
+        let late = world.decide(&both, call, seen(1)).await.unwrap_err();
+        assert_eq!((late.kind(), late.pointer()), (FaultKind::Conflict, Some("/round")));
+        world.decide(&both, call, seen(2)).await.unwrap();
         assert_eq!((world.ended(call).await.status, world.runner.runs("edited")), (Status::Completed, 1));
 
         // Whoever is gone or lost the right has not voted.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use toolgate_contracts::{Caller, ErrorCode, FaultKind, LeaseId, Mode, Status};
 use toolgate_engine::control::Report;
+use toolgate_engine::external::Heartbeat;
 use toolgate_engine::runs::NewRun;
 use toolgate_store::calls::CallFilter;
 
@@ -54,7 +55,7 @@ async fn a_recorded_call_is_reported_by_whoever_recorded_it() {
         let lease = LeaseId::from(call.id);
         let forged = world.engine.complete(&agent, lease, report(json!({"status": "completed", "output": 1}))).await;
         assert_eq!(forged.unwrap_err().kind(), FaultKind::Conflict);
-        assert_eq!(world.engine.keep_alive(&agent, lease).await.unwrap_err().kind(), FaultKind::Conflict);
+        assert_eq!(world.engine.keep_alive(&agent, lease, Heartbeat::default()).await.unwrap_err().kind(), FaultKind::Conflict);
         assert_eq!(world.record(call.id).await.status, Status::Running);
 
         // What was reported as failed was tried, and its price counts.

@@ -175,7 +175,12 @@ async fn what_could_not_look_is_not_saved() {
             ),
             (
                 builtin("a", "TOOL_CALL", "", "ask", json!({"detector": {"kind": "wasm", "name": "x"}})),
-                "/detector/kind",
+                "/detector/name",
+            ),
+            (
+                // A tool, and no plug-in runs it.
+                builtin("a", "TOOL_CALL", "", "ask", json!({"detector": {"kind": "wasm", "name": "note"}})),
+                "/detector/name",
             ),
             (builtin("a", "TOOL_CALL", "", "ask", tool("nothing")), "/detector/name"),
             (builtin("a", "TOOL_CALL", "", "ask", tool("note")), "/detector/name"),

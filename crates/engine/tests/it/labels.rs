@@ -147,6 +147,38 @@ async fn what_was_read_sticks() {
     .await;
 }
 
+/// Security test 46: what a plan may have shown was read; what was never reached was not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_of_private_data_sticks_and_a_failure_that_reached_nothing_does_not() {
+    every_world(async |world| {
+        world.sources_and_sinks().await;
+        let asks_after = async |read: &str, more: CallRequest| {
+            let caller = world.member();
+            assert_eq!(world.now(&caller, read, json!({})).await.status, Status::Completed);
+            world.send(&caller, more).await.unwrap();
+            world.now(&caller, "search", json!({})).await.status == Status::Pending
+        };
+        let dry = |tool: &str| request(tool, json!({}), |call| call.mode = Mode::DryRun);
+        assert!(asks_after("page", dry("customers")).await, "a plan may show what a tool that reads here would change");
+        assert!(!asks_after("customers", dry("page")).await, "a plan reads nothing from outside");
+        // Those that are tried again take long enough to be followed, and what can be followed was read.
+        for (code, reason, tells) in [
+            ("POLICY_DENIED", "egress", false),
+            ("AUTH_REQUIRED", "secret_missing", false),
+            ("AUTH_REQUIRED", "upstream", true),
+            ("SANDBOX_ERROR", "tier_unavailable", false),
+            ("SANDBOX_ERROR", "exception", true),
+            ("PROVIDER_ERROR", "upstream_4xx", true),
+            ("VALIDATION_ERROR", "schema", true),
+        ] {
+            let error = json!({"code": code, "message": "about Ada", "details": {"reason": reason}});
+            let failing = request("customers", json!({"act": "fail", "error": error}), |call| call.wait = Some(20));
+            assert_eq!(asks_after("page", failing).await, tells, "{code} {reason}");
+        }
+    })
+    .await;
+}
+
 /// Security test 46: by the record, by a blob, by the same request again, with another key of the same person.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_another_key_reads_of_it_sticks_to_that_key() {
@@ -404,14 +436,25 @@ async fn only_a_person_at_a_browser_forgets() {
         let ben = world.person("ben", &[Role::Approver]).await;
         let ben_at_browser = world.at_browser(&ben).await;
         for who in [&admin, &world.owner(), &tainted, &ben_at_browser] {
-            let refused = world.engine.reset_labels(who, context).await.unwrap_err();
+            let refused = world.engine.reset_labels(who, context, None).await.unwrap_err();
             assert_eq!(refused.kind(), FaultKind::Forbidden, "{}", who.display_name);
         }
         assert!(world.engine.label_contexts(&world.member()).await.is_err());
         is_asked(&world.now(&tainted, "search", json!({})).await);
         let at_browser = world.at_browser(&admin).await;
-        assert_eq!(world.engine.reset_labels(&at_browser, "nobody").await.unwrap_err().kind(), FaultKind::NotFound);
-        world.engine.reset_labels(&at_browser, context).await.unwrap();
+        assert_eq!(
+            world.engine.reset_labels(&at_browser, "nobody", None).await.unwrap_err().kind(),
+            FaultKind::NotFound
+        );
+        let long = "x".repeat(1001);
+        for wrong in ["hidden \u{202e}", &long] {
+            let refused = world.engine.reset_labels(&at_browser, context, Some(wrong)).await.unwrap_err();
+            assert_eq!(refused.kind(), FaultKind::Invalid, "{wrong}");
+        }
+        world.engine.reset_labels(&at_browser, context, Some("the page was ours")).await.unwrap();
+        let entries = world.store.audit_entries(world.tenant, 1000).await.unwrap();
+        let entry = entries.iter().find(|entry| entry["action"] == "label.reset").unwrap();
+        assert_eq!(entry["details"]["reason"], "the page was ours");
         assert_eq!(world.now(&tainted, "search", json!({})).await.status, Status::Completed);
         let entries = world.store.audit_entries(world.tenant, 1000).await.unwrap();
         let entry = entries.iter().find(|entry| entry["action"] == "label.reset").unwrap();

@@ -477,6 +477,20 @@ async fn preflight_names_what_is_missing() {
     .await;
 }
 
+#[tokio::test]
+async fn preflight_says_of_a_secret_that_it_may_not_go_where_the_request_goes() {
+    every_world(async |world| {
+        let secret = json!([{"name": "KEY", "purpose": "A key."}]);
+        let runner = json!({"kind": "http", "method": "GET", "url": "https://api.example/v1/bill"});
+        world.publish("billed", json!({"egress_class": "read_only", "secrets": secret, "runner": runner})).await;
+        world.org_secret("given", &["billed"]).await;
+        let found = world.engine.preflight(&world.owner(), "billed").await.unwrap();
+        assert!(found.reasons.iter().any(|reason| reason.contains("may not go to `api.example`")), "{found:?}");
+        assert!(!found.secrets[0].given);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn which_secret_a_name_means_can_be_asked() {
     every_world(async |world| {

@@ -17,7 +17,7 @@ impl World {
     }
 
     /// Whoever holds a token that this caller mints.
-    async fn holder(&self, by: &Caller, wanted: Value) -> Caller {
+    pub async fn holder(&self, by: &Caller, wanted: Value) -> Caller {
         let minted = self.try_mint(by, wanted, None).await.unwrap();
         self.shown(minted.row.id).await.unwrap()
     }

@@ -5,7 +5,9 @@ use toolgate_contracts::{
     CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, LeaseId, Mode, Status, ToolError,
 };
 use toolgate_engine::control::Report;
-use toolgate_engine::external::{LEASE_S, LeaseRequest, Leased, RECORDED_S, ToolEvent};
+use toolgate_engine::external::{
+    BEAT_OUTPUT_BYTES_MAX, Heartbeat, LEASE_S, LeaseRequest, Leased, RECORDED_S, ToolEvent,
+};
 
 use crate::world::{World, error, eventually, every_world, request};
 
@@ -57,7 +59,10 @@ async fn a_worker_takes_a_call_and_reports_once() {
             assert!(take(&world, &another, tool).await.is_none(), "it is taken");
             let engine = &world.engine;
             assert_eq!(kind(engine.complete(&another, leased.lease_id, done(json!(1)))).await, FaultKind::Conflict);
-            assert_eq!(engine.keep_alive(&another, leased.lease_id).await.unwrap_err().kind(), FaultKind::Conflict);
+            assert_eq!(
+                engine.keep_alive(&another, leased.lease_id, Heartbeat::default()).await.unwrap_err().kind(),
+                FaultKind::Conflict
+            );
             for wrong in [
                 json!({"status": "running"}),
                 json!({"status": "completed", "error": {"code": "UNKNOWN", "message": "x"}}),
@@ -164,7 +169,7 @@ async fn a_silent_worker_loses_its_call() {
         let kept = leases.iter().find(|leased| leased.call.id == alive.id).unwrap().lease_id;
         assert_eq!(world.balance("tenant:2026-11").await, (40_000, 0));
         world.clock.advance(LEASE_S - 1);
-        let until = world.engine.keep_alive(&worker, kept).await.unwrap();
+        let until = world.engine.keep_alive(&worker, kept, Heartbeat::default()).await.unwrap();
         assert_eq!((until.expires_at, until.cancel_requested), (world.clock.now().plus_seconds(LEASE_S), false));
         world.clock.advance(1);
         let over =
@@ -206,7 +211,7 @@ async fn a_waiting_call_is_taken_back_and_a_worker_is_told_of_a_cancel() {
         let leased = take(&world, &worker, "far").await.unwrap();
         let asked = world.engine.cancel(&owner, &call.id.to_string()).await.unwrap();
         assert_eq!(asked.status, Status::Running, "a worker has it");
-        assert!(world.engine.keep_alive(&worker, leased.lease_id).await.unwrap().cancel_requested);
+        assert!(world.engine.keep_alive(&worker, leased.lease_id, Heartbeat::default()).await.unwrap().cancel_requested);
         let stopped = json!({"status": "failed", "error": {"code": "POLICY_DENIED", "message": "stopped", "details": {"reason": "cancelled"}}});
         let envelope = world.engine.complete(&worker, leased.lease_id, report(stopped)).await.unwrap();
         assert_eq!(envelope.status, Status::Cancelled);
@@ -283,7 +288,7 @@ async fn a_recorded_call_is_completed_once_by_whoever_submitted_it() {
         );
         // Its day is over, unless somebody says that it goes on.
         world.clock.advance(RECORDED_S - 1);
-        engine.keep_alive(&caller, LeaseId::from(second.id)).await.unwrap();
+        engine.keep_alive(&caller, LeaseId::from(second.id), Heartbeat::default()).await.unwrap();
         world.clock.advance(1);
         world.in_background_until("its day is over", async || world.record(first.id).await.status.is_final()).await;
         let first = engine.answer(world.tenant, first.id).await.unwrap();
@@ -327,6 +332,35 @@ async fn a_runtime_that_only_reports_is_recorded() {
             world.event_types(run.id).await,
             ["run.started", "tool.started", "tool.completed", "tool.started", "tool.failed"]
         );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_worker_says_meanwhile_is_output_of_the_call() {
+    every_world(async |world| {
+        world.external("far", false, json!({"max_output_bytes": 1024})).await;
+        let (owner, worker) = (world.owner(), world.worker());
+        let beat = |text: &str| Heartbeat { output: Some(text.to_owned()) };
+        let call = offer(&world, &owner, "far", json!({})).await;
+        let leased = take(&world, &worker, "far").await.unwrap();
+        let say = async |text: &str| world.engine.keep_alive(&worker, leased.lease_id, beat(text)).await;
+        for text in ["1 of 2\n", "", "2 of 2\n"] {
+            say(text).await.unwrap();
+        }
+        let told = async || -> Vec<String> {
+            let events = world.store.parts(world.tenant, call.run_id, (0, None, 0)).await.unwrap();
+            events.iter().map(|event| event.data["text"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(told().await, ["1 of 2\n", "2 of 2\n"]);
+        assert_eq!(say(&"x".repeat(BEAT_OUTPUT_BYTES_MAX + 1)).await.unwrap_err().kind(), FaultKind::TooLarge);
+        // Past the tool's own bound nothing more is kept, and the lease holds all the same.
+        say(&"x".repeat(2000)).await.unwrap();
+        say("too much\n").await.unwrap();
+        assert_eq!(told().await.len(), 3);
+        world.engine.complete(&worker, leased.lease_id, done(json!({}))).await.unwrap();
+        assert_eq!(say("late\n").await.unwrap_err().kind(), FaultKind::Conflict);
+        assert_eq!(told().await.len(), 3);
     })
     .await;
 }

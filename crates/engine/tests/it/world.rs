@@ -214,6 +214,8 @@ impl World {
             owner_name: name.to_owned(),
             agent,
             scopes: rights.iter().map(ToString::to_string).collect(),
+            client: None,
+            resource: None,
             created_at: self.clock.now(),
             expires_at: None,
             revoked_at: None,
@@ -740,6 +742,10 @@ impl Script {
                 Outcome::structured(value())
             }
             "look" => self.look(call).await,
+            "lent" => Outcome::structured(match &call.lent {
+                Some(lent) => json!({"right": lent.right, "by": lent.by}),
+                None => json!({"right": null}),
+            }),
             "leak" => crate::secrets::leak(permit).await,
             "beyond" => Outcome::structured(match input["which"].as_str().unwrap() {
                 "odd" => json!({"n": 9_007_199_254_740_993_i64}),
@@ -772,7 +778,22 @@ impl Runner for Script {
 
     fn plan<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, ToolError>> {
         *self.plans.lock().unwrap() += 1;
-        Box::pin(std::future::ready(Ok(json!({"would": *call.input}))))
+        Box::pin(async move {
+            match call.input["plan"].as_str() {
+                Some("nothing") => Ok(json!({"would_run": true})),
+                Some("closed") => Ok(json!({"would_run": false, "refused": "the host is closed"})),
+                Some("hang") => std::future::pending().await,
+                Some("panic") => panic!("as its input says"),
+                _ => match call.input["plan"].get("code") {
+                    Some(_) => Err(serde_json::from_value(call.input["plan"].clone()).unwrap()),
+                    None => Ok(json!({"would": *call.input})),
+                },
+            }
+        })
+    }
+
+    fn borrows(&self, _: &Definition, input: &Value) -> Option<Permission> {
+        Some(input["borrows"].as_str()?.parse().unwrap())
     }
 
     fn ready<'a>(&'a self, _: &'a Definition) -> BoxFuture<'a, Result<(), ToolError>> {

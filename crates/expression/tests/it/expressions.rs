@@ -82,6 +82,27 @@ fn an_evaluation_ends_whatever_it_is_given() {
 }
 
 #[test]
+fn what_it_asks_for_by_name_is_known_before() {
+    let check = |text: &str, paths: &[&str], functions: &[&str]| {
+        let expression = Expression::parse(text).unwrap();
+        let found: Vec<String> = expression.paths().map(|path| path.join(".")).collect();
+        assert_eq!(found, paths, "{text}");
+        assert_eq!(expression.unknown_functions().collect::<Vec<_>>(), functions, "{text}");
+    };
+    check("input.a.b + steps['x'].y", &["input.a.b", "steps.x.y"], &[]);
+    check("{'a': input.a, nope: [other]}", &["input.a", "nope", "other"], &[]);
+    check("input.rates[input.quote]", &["input.quote", "input.rates"], &[]);
+    check("has(input.a) ? input.a : 1", &["input", "input.a"], &[]);
+    check("input.list.map(x, x.y + z).filter(x, x in input.more)", &["input.list", "input.more", "z"], &[]);
+    check("input.list.all(x, input.other.exists(y, x == y)) && x", &["input.list", "input.other", "x"], &[]);
+    check("type(input.a) == int || type(1) == string", &["input.a"], &[]);
+    check("size(input.a) + int('1') + double(input.b)", &["input.a", "input.b"], &[]);
+    check("input.a.startsWith('x') && input.a.matches('y') && 'z'.contains(input.a)", &["input.a"], &[]);
+    check("round(input.a) + input.b.trim()", &["input.a", "input.b"], &["round", "trim"]);
+    check("-1 + 2 * 3 == 5 ? [1][0] : {'a': 1}.a", &[], &[]);
+}
+
+#[test]
 fn a_condition_is_a_boolean_and_nothing_else() {
     let input = json!({"n": 1});
     assert_eq!(Expression::parse("input.n == 1").unwrap().holds(&[("input", &input)]), Ok(true));

@@ -14,6 +14,10 @@ fn a_template_fills_in_values() {
     gives("{% for tag in tags %}<{{ tag }}>{% endfor %}", &json!("<a><b>"));
     gives("{% if on %}yes{% else %}no{% endif %}", &json!("yes"));
     gives("{{ tags | join(', ') }} {{ name | upper }}", &json!("a, b ADA"));
+    gives("{% if missing is defined %}a{% else %}b{% endif %}{% if name is defined %}c{% endif %}", &json!("bc"));
+    gives("{{ missing is undefined }}{{ no is none }}{{ n is not none }}", &json!("TrueTrueTrue"));
+    gives("{{ '| odd is odd' }} this is even", &json!("| odd is odd this is even"));
+    gives("{{ at['is even'] | default('y') }}", &json!("y"));
     gives("{{ at | tojson }} <b>", &json!("{\"city\":\"Bern\"} <b>"));
 }
 
@@ -41,7 +45,17 @@ fn what_is_wrong_is_said() {
     check("a\n{{ missing }}b", "undefined");
     check("{% set x = 1 %}", "`set` is no statement");
     check("{% include 'x' %}", "`include` is no statement");
-    check("{{ n | replace('a', 'b') }}", "replace");
+    for template in [
+        "{{ n | replace('a', 'b') }}",
+        "{{ n|replace }}",
+        "{% if false %}{{ n | default(1) | replace }}{% endif %}",
+        "{% for a in n | replace %}{% endfor %}",
+    ] {
+        assert!(Text::parse(template).unwrap_err().to_string().contains("no filter `replace`"), "{template}");
+    }
+    for template in ["{% if n is even %}{% endif %}", "{{ 1 if n is not even }}", "{{ n is  even }}"] {
+        assert!(Text::parse(template).unwrap_err().to_string().contains("no test `even`"), "{template}");
+    }
     check(&"{% for a in [1] %}".repeat(4), "loops");
 }
 

@@ -9,6 +9,11 @@ use toolgate_contracts::runner::{Prompt, PromptMode, Python, Runner, Wasm};
 
 use super::Labels;
 
+/// Functions that read what the kind `sql` reads.
+const QUERIES: [&str; 2] = ["database_read", "run_sql_write"];
+/// Functions that show the operator's files, or what the operator's commands print.
+const OPERATORS: [&str; 3] = ["config_manager.list_changes", "config_manager.update_yaml", "monorepo_cli.run_script"];
+
 /// Who stands behind `labels.clears` of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
@@ -57,8 +62,13 @@ fn by_runner(definition: &Definition) -> Labels {
             Labels::UNTRUSTED
         }
         Runner::Sql(_) | Runner::Record(_) => Labels::PRIVATE,
+        // By the function, since a definition of a tenant's own may leave out what the shipped one says.
+        Runner::Builtin(builtin) if QUERIES.contains(&builtin.function.as_str()) => Labels::PRIVATE,
         // What a command prints can come from any file of the machine.
         Runner::Script(_) => Labels::UNTRUSTED.join(Labels::PRIVATE),
+        Runner::Builtin(builtin) if OPERATORS.contains(&builtin.function.as_str()) => {
+            Labels::UNTRUSTED.join(Labels::PRIVATE)
+        }
         // A function that fetches what it is told to; one that only computes adds nothing of its own.
         Runner::Builtin(_) if reaches_out(definition) => Labels::UNTRUSTED,
         Runner::Builtin(_)

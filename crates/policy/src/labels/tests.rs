@@ -43,7 +43,11 @@ fn a_result_is_worth_what_its_source_is() {
     for (runner, more, brought) in [
         (json!({"kind": "mcp", "server": "s", "tool": "t"}), json!({}), U),
         (get.clone(), json!({}), U),
-        (json!({"kind": "openapi", "document": "d", "operation": "o", "method": "GET", "path": "/"}), json!({}), U),
+        (
+            json!({"kind": "openapi", "document": "d", "operation": "o", "method": "GET", "server": "https://a.test", "path": "/"}),
+            json!({}),
+            U,
+        ),
         (json!({"kind": "external"}), json!({}), U),
         (json!({"kind": "prompt", "mode": "agent", "template": ""}), json!({}), U),
         (json!({"kind": "prompt", "mode": "direct", "template": ""}), json!({}), Labels::NONE),
@@ -57,6 +61,12 @@ fn a_result_is_worth_what_its_source_is() {
         (builtin.clone(), json!({"egress_class": "read_only", "sink": "open"}), U),
         (builtin.clone(), json!({"egress_class": "write"}), Labels::NONE),
         (builtin, json!({"labels": {"adds": ["private", "sensitive"]}}), P.join(S)),
+        (
+            json!({"kind": "builtin", "function": "database_read"}),
+            json!({"egress_class": "read_only", "sink": "open"}),
+            P,
+        ),
+        (json!({"kind": "builtin", "function": "run_sql_write"}), json!({"egress_class": "write"}), P),
     ] {
         let definition = definition(runner, more);
         assert_eq!(sources(&definition, Authority::Other, false), brought, "{:?}", definition.runner);

@@ -288,6 +288,11 @@ impl Registry {
                 return Err(Fault::not_found("tool group", group).at(format!("/tool_groups/{index}")));
             }
         }
+        for (index, skill) in spec.skills.iter().enumerate() {
+            if !registry.skills.keys().any(|known| known.as_str() == skill) {
+                return Err(Fault::not_found("skill", skill).at(format!("/skills/{index}")));
+            }
+        }
         if spec.version != 1 {
             return Err(Fault::invalid(
                 format!("agent files of version {} are not known", spec.version),

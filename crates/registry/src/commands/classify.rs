@@ -86,7 +86,7 @@ impl Registry {
     ) -> Result<(), Fault> {
         let definition = &version.published.definition;
         let today = self.now().day();
-        let known = KnownHere { registry, builtins: self.builtins, today: &today };
+        let known = KnownHere { registry, builtins: self.builtins, plugins: &[], today: &today };
         let (floor, what) = match &definition.runner {
             Runner::Builtin(builtin) => {
                 (floor::of(definition, &known, &mut Vec::new()), format!("the function `{}`", builtin.function))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::agent::SideEffects;
 use toolgate_contracts::definition::{PermissionPolicy, Risk};
 use toolgate_contracts::guardrail::{DetectorKind, DetectorUse, Guardrail};
-use toolgate_contracts::{Caller, Fault, Permission, Slug, ToolRef, json as strict};
+use toolgate_contracts::{Caller, Fault, Permission, Runner, Slug, ToolRef, json as strict};
 use toolgate_policy::detect::Detector;
 
 use super::{Registry, no_details};
@@ -109,10 +109,8 @@ impl Registry {
         match guardrail.detector.kind {
             // Read, and thereby judged: what it knows of its own settings is said with the place.
             DetectorKind::Builtin => drop(Detector::of(&guardrail.detector)?),
-            DetectorKind::Tool => guardrail.detector = self.checked_detector(registry, guardrail.detector)?,
-            DetectorKind::Wasm => {
-                let told = "this server has no plug-ins, so a detector of kind `wasm` would stop every call";
-                return Err(Fault::invalid(told, "use a builtin detector, or a tool").at("/detector/kind"));
+            DetectorKind::Tool | DetectorKind::Wasm => {
+                guardrail.detector = self.checked_detector(registry, guardrail.detector)?;
             }
         }
         Ok(guardrail)
@@ -125,6 +123,10 @@ impl Registry {
         let reference: ToolRef = detector.name.parse().map_err(|_| unknown())?;
         let tool = registry.resolve(&reference, &self.now().day()).ok_or_else(unknown)?;
         let definition = &tool.definition;
+        if detector.kind == DetectorKind::Wasm && !matches!(definition.runner, Runner::Wasm(_)) {
+            let told = format!("`{}` is a tool of kind `{}`, not of a plug-in", tool.name, definition.runner.kind());
+            return Err(refuse(told, "write `kind: tool`, or name a tool that a plug-in runs"));
+        }
         if definition.effects() == SideEffects::Writes {
             let told = format!("`{}` changes something itself", tool.name);
             return Err(refuse(told, "a detector only looks: use a tool without side effects"));

@@ -7,7 +7,7 @@ use toolgate_contracts::definition::{Origin, ToolState};
 use toolgate_contracts::{Caller, Fault, FoldedName, KillScope, Permission, Runner, TenantId, ToolName, ToolRef};
 use toolgate_store::catalog::{Lifecycle, StoredAgent};
 
-use super::{Registry, no_details, operator_only};
+use super::{LentRight, Registry, no_details, operator_only};
 use crate::patch::Patch;
 use crate::snapshot::{TenantTool, Tool, Version};
 
@@ -107,6 +107,17 @@ impl Registry {
 
     /// Deletes a tenant's own tool. Refused while an agent, a composition or a recorded call names it.
     pub async fn delete_tool(&self, caller: &Caller, name: &ToolName) -> Result<i64, Fault> {
+        self.delete_tool_lent(caller, None, name).await
+    }
+
+    /// The same within a call to which people may have lent the right.
+    pub async fn delete_tool_lent(
+        &self,
+        caller: &Caller,
+        lent: Option<&LentRight<'_>>,
+        name: &ToolName,
+    ) -> Result<i64, Fault> {
+        let caller = &*LentRight::added_to(lent, caller);
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let tool = self.manageable(&snapshot, caller, name)?;
@@ -164,7 +175,8 @@ impl Registry {
         if blocked {
             caller.require(&Permission::TOOLS_OVERRIDE)?;
         }
-        let mut change = self.begin(caller, tool.tool.tenant, "tool.delete", tool.tool.name.as_str(), no_details());
+        let details = LentRight::noted(lent, no_details());
+        let mut change = self.begin(caller, tool.tool.tenant, "tool.delete", tool.tool.name.as_str(), details);
         change.forget_kill_switch(KillScope::Tool, tool.tool.id.uuid());
         change.delete_tool(tool.tool.id, self.now());
         self.finish(change).await.map_err(|fault| {

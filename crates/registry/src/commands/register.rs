@@ -5,17 +5,19 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 use toolgate_contracts::definition::{Origin, Visibility};
-use toolgate_contracts::{Caller, Definition, Digest, Fault, FaultKind, Permission, Runner, TenantId, ToolId, ToolRef};
+use toolgate_contracts::{
+    Caller, Definition, Digest, Fault, FaultKind, Permission, Plugin, Runner, TenantId, ToolId, ToolRef,
+};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
 use toolgate_store::catalog::{self, Classification, Guarded, Lifecycle};
 use utoipa::ToSchema;
 
-use super::{Builtins, CodeTool, Registry, operator_only};
+use super::{Builtins, CodeTool, LentRight, Registry, operator_only};
 use crate::classification;
 use crate::diff::{self, Difference};
 use crate::finding::{Finding, Severity};
-use crate::floor::{Floor, Known};
+use crate::floor::{Floor, Known, plugin_of};
 use crate::lint;
 use crate::snapshot::{Snapshot, TenantRegistry, TenantTool};
 use crate::tool_md::{self, Authored};
@@ -71,31 +73,37 @@ pub struct Registration {
 }
 
 /// A version on its way into the registry.
-struct Publication<'a> {
+pub(super) struct Publication<'a> {
     /// Absent: a new tool.
-    tool: Option<ToolId>,
+    pub tool: Option<ToolId>,
     /// What the operator says of the tool.
-    said: Option<Arc<Classification>>,
-    origin: Origin,
-    definition: Definition,
-    version: semver::Version,
-    source: Option<String>,
-    by: &'a str,
+    pub said: Option<Arc<Classification>>,
+    pub origin: Origin,
+    pub definition: Definition,
+    pub version: semver::Version,
+    pub source: Option<String>,
+    pub by: &'a str,
 }
 
 impl Registry {
     /// Checks a definition and says what registering it would change; writes only with `apply`.
     pub async fn register(&self, caller: &Caller, submitted: &Submitted, apply: bool) -> Result<Registration, Fault> {
-        let Authored { definition, lines, notes, .. } = submitted.parse().map_err(refused)?;
+        self.register_lent(caller, None, submitted, apply).await
+    }
+
+    /// The same within a call to which people may have lent the right.
+    pub async fn register_lent(
+        &self,
+        caller: &Caller,
+        lent: Option<&LentRight<'_>>,
+        submitted: &Submitted,
+        apply: bool,
+    ) -> Result<Registration, Fault> {
+        let caller = &*LentRight::added_to(lent, caller);
+        let Authored { mut definition, lines, notes, .. } = submitted.parse().map_err(refused)?;
         let snapshot = self.snapshot();
-        require_right(caller, &definition)?;
-        require_place(caller, &definition)?;
-        let existing = self.own_tool(&snapshot, caller, &definition)?;
-        caller.require(if existing.is_some() {
-            &Permission::TOOLS_TENANT_UPDATE
-        } else {
-            &Permission::TOOLS_TENANT_CREATE
-        })?;
+        pin(&mut definition, &snapshot, caller.tenant, &self.now().day());
+        let existing = self.may_register(&snapshot, caller, &definition)?;
         let mut findings = self.judge(&snapshot, caller.tenant, &definition, lint::check)?;
         let mut refusals = self.judge(&snapshot, caller.tenant, &definition, |definition, context| {
             lint::refusals(definition, context.known)
@@ -122,6 +130,7 @@ impl Registry {
         let details = json!({
             "version": plan.version, "class": plan.difference.class, "definition_digest": definition.definition_digest(),
         });
+        let details = LentRight::noted(lent, details);
         let mut change = self.begin(caller, caller.tenant, "tool.register", definition.name.as_str(), details);
         let (tool, said) =
             (existing.map(|tool| tool.tool.id), existing.and_then(|tool| tool.tool.classification.clone()));
@@ -131,6 +140,24 @@ impl Registry {
         plan.revision = Some(self.finish(change).await?);
         plan.applied = true;
         Ok(plan)
+    }
+
+    /// Whether the caller may register this; the tool of which it would be a version.
+    pub(super) fn may_register<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        caller: &Caller,
+        definition: &Definition,
+    ) -> Result<Option<&'s TenantTool>, Fault> {
+        require_right(caller, definition)?;
+        require_place(caller, definition)?;
+        let existing = self.own_tool(snapshot, caller, definition)?;
+        caller.require(if existing.is_some() {
+            &Permission::TOOLS_TENANT_UPDATE
+        } else {
+            &Permission::TOOLS_TENANT_CREATE
+        })?;
+        Ok(existing)
     }
 
     /// Everything that is wrong or could be better with a definition, among the tools it would live with.
@@ -202,7 +229,7 @@ impl Registry {
         self.finish(change).await.map(drop)
     }
 
-    fn publish(&self, change: &mut Change, publication: Publication<'_>) {
+    pub(super) fn publish(&self, change: &mut Change, publication: Publication<'_>) {
         let Publication { tool, said, origin, mut definition, version, source, by } = publication;
         let at = self.now();
         definition.version = Some(version.clone());
@@ -274,7 +301,7 @@ impl Registry {
     }
 
     /// Judges a definition among the tools of a tenant.
-    fn judge(
+    pub(super) fn judge(
         &self,
         snapshot: &Snapshot,
         tenant: TenantId,
@@ -284,7 +311,7 @@ impl Registry {
         let registry = snapshot.tenant(tenant)?;
         let today = self.now().day();
         let names = registry.tools().map(|tool| tool.tool.name.to_string()).collect();
-        let known = KnownHere { registry, builtins: self.builtins, today: &today };
+        let known = KnownHere { registry, builtins: self.builtins, plugins: &snapshot.plugins, today: &today };
         let context = lint::Context { origin: Origin::Tenant, names: &names, today: Some(&today), known: Some(&known) };
         Ok(judge(definition, &context))
     }
@@ -294,6 +321,7 @@ impl Registry {
 pub(super) struct KnownHere<'a> {
     pub registry: &'a TenantRegistry,
     pub builtins: Builtins,
+    pub plugins: &'a [Plugin],
     pub today: &'a str,
 }
 
@@ -313,6 +341,34 @@ impl Known for KnownHere<'_> {
             None => tool.tool.current()?,
         };
         Some(&version.definition)
+    }
+
+    fn plugins(&self) -> Option<&[Plugin]> {
+        Some(self.plugins)
+    }
+
+    fn has_skill(&self, name: &str) -> Option<bool> {
+        Some(self.registry.skills.keys().any(|known| known.as_str() == name))
+    }
+}
+
+/// Writes down which bytes a plug-in's name means now, and which versions the names of steps: from here on they are part
+/// of what the tool does, of the class that it is judged by, and of what an approval of it is for.
+fn pin(definition: &mut Definition, snapshot: &Snapshot, tenant: TenantId, today: &str) {
+    match &mut definition.runner {
+        Runner::Wasm(wasm) if wasm.digest.is_none() => {
+            wasm.digest = plugin_of(wasm, &snapshot.plugins).map(|plugin| plugin.digest);
+        }
+        Runner::Composition(composition) => {
+            let Ok(registry) = snapshot.tenant(tenant) else { return };
+            for step in &mut composition.steps {
+                let bare = step.tool.parse::<ToolRef>().ok().filter(|reference| reference.version.is_none());
+                if let Some(tool) = bare.and_then(|reference| registry.resolve(&reference, today)) {
+                    step.tool = format!("{}@{}", tool.tool.name, tool.version.version);
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -350,9 +406,9 @@ fn require_place(caller: &Caller, definition: &Definition) -> Result<(), Fault> 
 }
 
 /// A definition's versions that were published before, with the digests they had: of the tool, and of deleted ones.
-type Used = [(semver::Version, Digest)];
+pub(super) type Used = [(semver::Version, Digest)];
 
-fn plan(
+pub(super) fn plan(
     definition: &Definition,
     existing: Option<&TenantTool>,
     used: &Used,
@@ -444,7 +500,7 @@ fn first_version(definition: &Definition, used: &Used) -> Result<semver::Version
 }
 
 /// A milder class that the operator gave for another behaviour does not hold for this one.
-fn lapsing(definition: &Definition, tool: &TenantTool) -> Option<Finding> {
+pub(super) fn lapsing(definition: &Definition, tool: &TenantTool) -> Option<Finding> {
     let said = tool.tool.classification.as_ref()?;
     classification::lapsed(said, definition, definition.behaviour_digest()).then(|| {
         let message = format!(
@@ -455,7 +511,8 @@ fn lapsing(definition: &Definition, tool: &TenantTool) -> Option<Finding> {
     })
 }
 
-fn refused(findings: Vec<Finding>) -> Fault {
+/// As it is told to whoever wanted to register it.
+pub fn refused(findings: Vec<Finding>) -> Fault {
     let count = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     let first = findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
     let told = if count > 1 {

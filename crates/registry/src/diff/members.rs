@@ -4,6 +4,7 @@ use toolgate_contracts::Slug;
 use toolgate_contracts::definition::{
     Alias, Cost, Definition, Hitl, HitlMode, Label, LabelRules, OUTPUT_BYTES_DEFAULT, SecretUse, TIMEOUT_MS_DEFAULT,
 };
+use toolgate_contracts::runner::{HttpAuth, Mcp, Openapi, Runner};
 
 use super::{ChangeClass, Changes};
 use crate::finding::shown;
@@ -135,12 +136,61 @@ pub(super) fn members(old: &Definition, new: &Definition, changes: &mut Changes)
             Breaking,
             format!("the runner went from `{}` to `{}`", old.runner.kind(), runner.kind()),
         );
-    } else if old.runner != *runner {
+    } else if let (Runner::Openapi(old), Runner::Openapi(new)) = (&old.runner, runner)
+        && operation(old, new, changes)
+    {
+        // What else changed inside matters less than that.
+    } else if insides(&old.runner) != insides(runner) {
         changes.add(
             "/runner",
             Widening,
             format!("the insides of the `{}` runner changed; what it accepts and answers did not", runner.kind()),
         );
+    }
+}
+
+/// Where a request goes, and where its key goes: whoever allowed the one did not allow the other.
+fn operation(old: &Openapi, new: &Openapi, changes: &mut Changes) -> bool {
+    let place = |operation: &Openapi| match &operation.auth {
+        None => "nowhere".to_owned(),
+        Some(HttpAuth { query: Some(query), header: None, .. }) => format!("the parameter `{}`", shown(query)),
+        Some(HttpAuth { header, .. }) => {
+            format!("the header `{}`", shown(header.as_deref().unwrap_or("Authorization")))
+        }
+    };
+    let (key, path) = ([place(old), place(new)], [old, new].map(|operation| without_names(&operation.path)));
+    let moved = [
+        ("/runner/method", "the request went", [old, new].map(|operation| operation.method.to_string())),
+        ("/runner/server", "the server went", [old, new].map(|operation| shown(&operation.server))),
+        ("/runner/path", "the path went", path.map(|path| shown(&path))),
+    ];
+    let mut found = false;
+    for (pointer, what, [old, new]) in moved.into_iter().filter(|(_, _, [old, new])| old != new) {
+        changes.add(pointer, ChangeClass::Breaking, format!("{what} from `{old}` to `{new}`"));
+        found = true;
+    }
+    if let [old, new] = key
+        && old != new
+    {
+        changes.add("/runner/auth", ChangeClass::Breaking, format!("the key went from {old} to {new}"));
+        found = true;
+    }
+    found
+}
+
+/// A place that only has another name is the same place.
+fn without_names(path: &str) -> String {
+    let mut parts = path.split('{');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |path, part| path + "{}" + part.split_once('}').map_or("", |(_, rest)| rest))
+}
+
+/// Which edition of a document or of a server's words it came from changes nothing by itself.
+fn insides(runner: &Runner) -> Runner {
+    match runner {
+        Runner::Openapi(operation) => Runner::Openapi(Openapi { digest: None, ..operation.clone() }),
+        Runner::Mcp(tool) => Runner::Mcp(Mcp { digest: None, ..tool.clone() }),
+        other => other.clone(),
     }
 }
 

@@ -157,6 +157,52 @@ fn the_rest() {
 }
 
 #[test]
+fn where_an_operation_and_its_key_go_is_never_a_detail() {
+    let operation = |change: Value| {
+        let mut runner = json!({
+            "kind": "openapi", "document": "shop", "operation": "get", "method": "GET", "server": "https://a.test/v1",
+            "path": "/orders/{id}", "parameters": [{"name": "id", "in": "path"}], "auth": {"secret": "KEY", "header": "X-Key"},
+        });
+        runner.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let mut definition = base();
+        definition["runner"] = runner;
+        read(definition)
+    };
+    for (change, class, told) in [
+        (json!({"digest": "0".repeat(64)}), Description, ""),
+        (json!({"accept": "application/json"}), Widening, ""),
+        (
+            json!({"path": "/orders/{order}", "parameters": [{"name": "order", "in": "path", "argument": "id"}]}),
+            Widening,
+            "",
+        ),
+        (json!({"method": "HEAD"}), Breaking, "/runner/method: the request went from `GET` to `HEAD`"),
+        (
+            json!({"server": "https://b.test/v1"}),
+            Breaking,
+            "/runner/server: the server went from `https://a.test/v1` to `https://b.test/v1`",
+        ),
+        (json!({"path": "/bills/{id}"}), Breaking, "/runner/path: the path went from `/orders/{}` to `/bills/{}`"),
+        (
+            json!({"auth": {"secret": "KEY", "query": "key"}}),
+            Breaking,
+            "/runner/auth: the key went from the header `X-Key` to the parameter `key`",
+        ),
+        (
+            json!({"auth": {"secret": "KEY"}}),
+            Breaking,
+            "/runner/auth: the key went from the header `X-Key` to the header `Authorization`",
+        ),
+        (json!({"auth": null}), Breaking, "/runner/auth: the key went from the header `X-Key` to nowhere"),
+    ] {
+        let difference = compare(&operation(json!({})), &operation(change.clone()));
+        assert_eq!(difference.class, class, "{change}: {difference:#?}");
+        let first = &difference.changes[0];
+        assert!(told.is_empty() || format!("{}: {}", first.pointer, first.message) == told, "{change}: {first:?}");
+    }
+}
+
+#[test]
 fn a_rename_is_recognised() {
     let mut renamed = base();
     let to = renamed["input_schema"]["properties"].as_object_mut().unwrap().remove("to").unwrap();

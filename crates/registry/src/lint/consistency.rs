@@ -272,8 +272,12 @@ fn secrets(definition: &Definition, findings: &mut Vec<Finding>) {
             ));
         }
     }
-    if let Runner::Http(http) = &definition.runner
-        && let Some(auth) = &http.auth
+    let auth = match &definition.runner {
+        Runner::Http(http) => http.auth.as_ref(),
+        Runner::Openapi(operation) => operation.auth.as_ref(),
+        _ => None,
+    };
+    if let Some(auth) = auth
         && !names.contains(auth.secret.as_str())
     {
         let message = format!("the runner uses the secret `{}`, which `secrets` does not list", shown(&auth.secret));
@@ -371,7 +375,8 @@ fn steps(composition: &Composition, findings: &mut Vec<Finding>) {
     let mut earlier = BTreeSet::new();
     for (index, step) in composition.steps.iter().enumerate() {
         // Steps may only wait for earlier ones, so that they cannot wait for each other.
-        for (place, after) in step.after.iter().enumerate().filter(|(_, after)| !earlier.contains(after.as_str())) {
+        let after = step.after.iter().flatten().enumerate();
+        for (place, after) in after.filter(|(_, after)| !earlier.contains(after.as_str())) {
             let message =
                 format!("the step `{}` waits for `{}`, which does not come before it", shown(&step.id), shown(after));
             findings.push(Finding::error(

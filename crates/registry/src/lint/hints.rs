@@ -17,15 +17,15 @@ pub(super) fn check(definition: &Definition, context: &Context<'_>, findings: &m
     verification(definition, context, findings);
     presentation(definition, findings);
     sections(definition, findings);
-    if let Runner::Http(http) = &definition.runner
-        && http.url.starts_with("http://")
+    let address = match &definition.runner {
+        Runner::Http(http) => Some(("/runner/url", &http.url)),
+        Runner::Openapi(operation) => Some(("/runner/server", &operation.server)),
+        _ => None,
+    };
+    if let Some((pointer, address)) = address
+        && address.starts_with("http://")
     {
-        findings.push(Finding::warning(
-            "runner.plain-http",
-            "/runner/url",
-            "the address is not encrypted",
-            "use `https://`",
-        ));
+        findings.push(Finding::warning("runner.plain-http", pointer, "the address is not encrypted", "use `https://`"));
     }
     if definition.examples.is_empty() && !definition.input_less {
         let fix = "add one or two under `examples`: people see them, and `tool test` checks them";

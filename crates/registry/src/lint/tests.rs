@@ -267,12 +267,19 @@ fn runners() {
         json!({"kind": "http", "method": "POST", "url": "https://a.test", "auth": {"secret": "KEY"}}),
         &["secret.undeclared!"],
     );
+    let keyed =
+        json!({"kind": "http", "method": "POST", "url": "https://a.test", "auth": {"secret": "KEY", "header": "Host"}});
+    check_one("/runner", keyed, &["runner.auth!", "secret.undeclared!"]);
     check_one(
         "/runner",
         json!({"kind": "python", "code": " ", "hosts": [{"host": "a b", "methods": []}]}),
         &["host.methods!", "host.syntax!", "runner.code!"],
     );
     check_one("/runner", json!({"kind": "prompt", "mode": "skill", "template": "x"}), &["runner.prompt!"]);
+    check_one("/runner", json!({"kind": "prompt", "mode": "direct", "template": "{{ nobody }}"}), &["runner.place!"]);
+    check_one("/runner", json!({"kind": "task", "task": "Write to {{ to }} and {{ nobody }}"}), &["runner.place!"]);
+    check_one("/runner", json!({"kind": "task", "task": "{% set x = 1 %}"}), &["runner.template!"]);
+    check_one("/runner", json!({"kind": "task", "task": "Write to {{ to }}"}), &[]);
     let http = |change: Value| {
         let mut runner = json!({"kind": "http", "method": "POST", "url": "https://a.test/"});
         runner.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -286,6 +293,11 @@ fn runners() {
         (json!({"headers": {"X-A": "{{ to"}}), "runner.template!"),
         (json!({"body": {"list": ["{% set x = 1 %}"]}}), "runner.template!"),
         (json!({"response": "body."}), "runner.expression!"),
+        (json!({"response": "answer.body"}), "runner.name!"),
+        (
+            json!({"response": "{'to': input.ot, 'status': status, 'type': headers.type, 'is': body.is}"}),
+            "runner.place!",
+        ),
         (json!({"pagination": {"items": "/items", "next": "/next"}}), "runner.pages!"),
     ] {
         check_one("/runner", http(change), &[expected]);
@@ -294,6 +306,27 @@ fn runners() {
     check_one("/runner", json!({"kind": "composition", "steps": []}), &["composition.empty!"]);
     let steps = json!([{"id": "a", "tool": "x", "after": ["b"]}, {"id": "a", "tool": "y"}, {"id": "b", "tool": "z", "after": ["a"]}]);
     check_one("/runner", json!({"kind": "composition", "steps": steps}), &["composition.id!", "composition.order!"]);
+}
+
+#[test]
+fn statements() {
+    let sql = |statement: &str, parameters: &[&str]| json!({"kind": "sql", "connection": "orders", "statement": statement, "parameters": parameters});
+    for (statement, parameters, expected) in [
+        ("", &[][..], "runner.statement!"),
+        ("select 1; drop table t", &[], "runner.statement!"),
+        ("copy t to program 'id'", &[], "runner.statement!"),
+        ("select pg_read_file('x')", &[], "runner.statement!"),
+        ("select 'a", &[], "runner.statement!"),
+        ("select $1, $2", &["to"], "runner.parameters!"),
+        ("select 1", &["to"], "runner.parameters!"),
+        ("select $1", &["missing"], "runner.place!"),
+        ("select $1", &["to.first"], "runner.place!"),
+    ] {
+        check_one("/runner", sql(statement, parameters), &[expected]);
+    }
+    check_one("/runner", sql("select $1::text, $2", &["to", "body"]), &[]);
+    check_one("/runner", sql("select ?", &["to"]), &[]);
+    check_one("/runner", sql("update t set a = $1 where b = $2", &["to", "body"]), &[]);
 }
 
 #[test]
@@ -322,4 +355,10 @@ fn registration_refuses_only_what_is_wrong_not_what_is_ugly() {
     assert_eq!(refused("/risk", json!("safe")), ["floor.risk!"]);
     assert_eq!(refused("/input_schema/type", json!("array")), ["schema.top-level!"]);
     assert_eq!(refused("/title", json!("a\u{e0041}")), ["text.hidden!"]);
+}
+
+#[test]
+fn advice_about_code_is_heard() {
+    let found = findings(&patched("/runner", json!({"kind": "python", "code": "x = 1"})));
+    assert!(marked(&found).contains(&"runner.result".to_owned()), "{found:#?}");
 }

@@ -16,7 +16,7 @@ pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
     findings.append(&mut told);
 }
 
-fn walk(value: &Value, pointer: &str, findings: &mut Vec<Finding>) {
+pub(crate) fn walk(value: &Value, pointer: &str, findings: &mut Vec<Finding>) {
     if findings.len() >= FINDINGS_MAX {
         return;
     }

@@ -70,6 +70,12 @@ const WHEN_NOT: [&str; 13] = [
     " first",
 ];
 
+/// A phrase in it that speaks to a model over the head of whoever reads it.
+pub fn steering(text: &str) -> Option<&'static str> {
+    let lower = text.to_lowercase();
+    STEERING.iter().copied().find(|phrase| lower.contains(phrase))
+}
+
 pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
     let description = definition.description.trim();
     let lower = description.to_lowercase();
@@ -101,7 +107,7 @@ pub(super) fn check(definition: &Definition, findings: &mut Vec<Finding>) {
             "leave praise out; tell a model what to expect and what to do",
         ));
     }
-    if let Some(phrase) = STEERING.iter().find(|phrase| lower.contains(**phrase)) {
+    if let Some(phrase) = steering(description) {
         let message = format!("the description says `{phrase}`, which reads like an attempt to steer a model");
         findings.push(Finding::warning(
             "description.steering",

@@ -213,6 +213,10 @@ fn retype(instance: &Value, types: &[String]) -> &'static str {
         Value::String(text) if (wants("object") || wants("array")) && text.trim_start().starts_with(['{', '[']) => {
             "send JSON, not JSON inside a string"
         }
+        // As a number it could not have been sent, so quotes are not what is wrong with it.
+        Value::String(text) if wants("integer") && is_beyond_numbers(text) => {
+            "whole numbers end at 9007199254740991, which is as far as they are exact"
+        }
         Value::String(text) if (wants("number") || wants("integer")) && text.parse::<f64>().is_ok() => {
             "send it without quotes"
         }
@@ -226,6 +230,13 @@ fn retype(instance: &Value, types: &[String]) -> &'static str {
         }
         _ => "",
     }
+}
+
+/// A whole number that no JSON number carries exactly.
+fn is_beyond_numbers(text: &str) -> bool {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole && digits.parse::<u64>().map_or(true, |number| number > 9_007_199_254_740_991)
 }
 
 fn example_of(format: &str) -> &'static str {
@@ -303,6 +314,17 @@ mod tests {
             "priority": {"enum": ["low", "high"]}, "copies": {"type": "integer", "minimum": 0},
             "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}},
         }, "$defs": {"tag": {"type": "string", "pattern": "^[a-z]+$"}}})
+    }
+
+    #[test]
+    fn of_a_number_that_is_too_large_it_is_not_said_that_it_has_quotes() {
+        for text in ["9007199254740992", "-9007199254740992", "99999999999999999999999"] {
+            let told = format!(
+                "`/copies` must be an integer, got the text \"{text}\"; whole numbers end at 9007199254740991, which is as \
+                 far as they are exact"
+            );
+            check(mail(), json!({"to": "a@b.c", "subject": "x", "copies": text}), &[("/copies", &told)]);
+        }
     }
 
     #[test]

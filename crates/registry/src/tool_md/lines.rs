@@ -6,7 +6,7 @@ use crate::finding::Finding;
 
 /// A tree beside the value, not a map of pointers: a long key above many items would make those quadratic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     pub line: u32,
     pub members: HashMap<String, Lines>,
     pub items: Vec<Lines>,
@@ -23,6 +23,11 @@ pub struct LineMap {
 }
 
 impl LineMap {
+    /// Of a file that is nothing but what was read.
+    pub(crate) fn of(root: Lines) -> Self {
+        Self { root: Some(root), docs: None, moved: Vec::new() }
+    }
+
     /// The line of the member, or of the nearest one around it.
     pub fn line(&self, pointer: &str) -> Option<u32> {
         let mut place = self.root.as_ref()?;

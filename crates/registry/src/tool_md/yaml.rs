@@ -16,7 +16,7 @@ use crate::finding::{FINDINGS_MAX, Finding, shown};
 /// Deeper than anything `json::check` lets through, so that the refusal names our own limit.
 const NESTING_MAX: usize = 2 * json::DEPTH_MAX;
 
-pub(super) struct Reading {
+pub(crate) struct Reading {
     pub value: Value,
     pub lines: Lines,
     pub findings: Vec<Finding>,
@@ -24,7 +24,12 @@ pub(super) struct Reading {
 
 /// Reads one YAML document whose first line is line `first_line` of the file. Errors are among the findings.
 pub(super) fn read(text: &str, first_line: u32) -> Reading {
-    let mut builder = Builder { first_line, keys: 0, stack: Vec::new(), root: None, findings: Vec::new() };
+    read_within(text, first_line, json::KEYS_MAX)
+}
+
+/// The same for a document that may have more members.
+pub(crate) fn read_within(text: &str, first_line: u32, keys_max: usize) -> Reading {
+    let mut builder = Builder { first_line, keys: 0, keys_max, stack: Vec::new(), root: None, findings: Vec::new() };
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_unresolved_aliases: true,
@@ -56,7 +61,7 @@ pub(super) fn read(text: &str, first_line: u32) -> Reading {
                 break;
             }
         }
-        if builder.findings.len() >= FINDINGS_MAX || builder.keys > json::KEYS_MAX {
+        if builder.findings.len() >= FINDINGS_MAX || builder.keys > keys_max {
             break;
         }
     }
@@ -66,6 +71,7 @@ pub(super) fn read(text: &str, first_line: u32) -> Reading {
 struct Builder {
     first_line: u32,
     keys: usize,
+    keys_max: usize,
     stack: Vec<Frame>,
     root: Option<(Value, Lines)>,
     findings: Vec<Finding>,
@@ -168,8 +174,8 @@ impl Builder {
 
     fn key(&mut self, text: &str, style: ScalarStyle, line: u32, span: &Span) {
         self.keys += 1;
-        if self.keys == json::KEYS_MAX + 1 {
-            let message = format!("more than {} members", json::KEYS_MAX);
+        if self.keys == self.keys_max + 1 {
+            let message = format!("more than {} members", self.keys_max);
             self.refuse("yaml.members", span, &message, "split the definition, or move data out of it");
         }
         let taken = matches!(self.stack.last(), Some(Frame::Mapping { members, .. }) if members.contains_key(text));

@@ -4,7 +4,7 @@ use jiff::fmt::rfc2822;
 use serde_json::{Map, Value, json};
 use toolgate_contracts::call::AttachmentKind;
 use toolgate_contracts::{ErrorCode, ToolError, ToolResult};
-use toolgate_egress::{Effect, HeaderMap, Response, StatusCode};
+use toolgate_egress::{Effect, HeaderMap, Response, StatusCode, Url};
 use toolgate_engine::runner::{Done, NewAttachment};
 use toolgate_engine::{Call, Outcome};
 
@@ -16,13 +16,16 @@ const PREVIEW_CHARS_MAX: usize = 2_000;
 /// The wire has a limit of its own; this is for what is kept in memory at once.
 const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
 
-pub(super) struct Answer {
+/// An answer that went well, whole.
+pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
+    /// Where it came from, after all redirects.
+    pub url: Url,
     pub body: Body,
 }
 
-pub(super) enum Body {
+pub enum Body {
     Json(Value),
     Text(String),
     Bytes { content_type: String, bytes: Vec<u8> },
@@ -31,8 +34,8 @@ pub(super) enum Body {
 
 /// Reads the answer to its end, or says what its status means.
 pub(super) async fn read(response: Response, effect: Effect) -> Result<Answer, Failure> {
-    let (status, headers, hops) = (response.status, response.headers.clone(), response.hops);
-    let host = response.url.host_str().unwrap_or_default().to_owned();
+    let (status, headers, hops, url) = (response.status, response.headers.clone(), response.hops, response.url.clone());
+    let host = url.host_str().unwrap_or_default().to_owned();
     let bytes = match response.bytes_max(BODY_BYTES_MAX).await {
         Ok(bytes) => bytes,
         // The status is known, so for a write it is known what happened: only its words are lost.
@@ -41,7 +44,7 @@ pub(super) async fn read(response: Response, effect: Effect) -> Result<Answer, F
     };
     let body = body(&headers, bytes.to_vec());
     if status.is_success() {
-        return Ok(Answer { status, headers, body });
+        return Ok(Answer { status, headers, url, body });
     }
     let error = refused(status, &headers, &body, &host, effect);
     // A redirect after a write means that it was taken, and a gateway cannot know what the server behind it did.
@@ -95,7 +98,7 @@ pub(super) async fn outcome(
     answer: Answer,
     effect: Effect,
 ) -> Result<Outcome, Failure> {
-    let Answer { status, headers, body } = answer;
+    let Answer { status, headers, url: _, body } = answer;
     let Some(expression) = &declared.response else { return Ok(plain(body)) };
     let (body, attachment) = as_json(body);
     let variables = (json!(status.as_u16()), header_values(&headers), body, call.input.as_ref().clone());
@@ -147,7 +150,7 @@ fn as_json(body: Body) -> (Value, Option<NewAttachment>) {
     }
 }
 
-fn attachment(content_type: String, bytes: Vec<u8>) -> NewAttachment {
+pub fn attachment(content_type: String, bytes: Vec<u8>) -> NewAttachment {
     let kind = if content_type.starts_with("image/") { AttachmentKind::Image } else { AttachmentKind::Blob };
     NewAttachment { kind, content_type, bytes }
 }
@@ -169,6 +172,10 @@ fn refused(status: StatusCode, headers: &HeaderMap, body: &Body, host: &str, eff
         None => format!("`{host}` answers {number}"),
     };
     let (code, reason, message) = match number {
+        // Not everybody says 429.
+        403 if headers.contains_key("retry-after") || is_spent(headers) => {
+            (ErrorCode::RateLimit, "upstream", format!("{said}: it is asked too often; wait and try again"))
+        }
         401 | 403 => (
             ErrorCode::AuthRequired,
             "upstream",
@@ -200,15 +207,23 @@ fn preview(body: &Body) -> Option<String> {
     Some(text.chars().take(PREVIEW_CHARS_MAX).collect())
 }
 
-/// Seconds or a date, at most a day.
+/// That nothing is left of what it lets one ask, as GitHub and others say it.
+fn is_spent(headers: &HeaderMap) -> bool {
+    headers.get("x-ratelimit-remaining").is_some_and(|left| left.as_bytes() == b"0")
+}
+
+/// Seconds or a date, at most a day; else when there is something left again.
 fn retry_after(headers: &HeaderMap) -> Option<u64> {
     const DAY_S: u64 = 24 * 60 * 60;
-    let text = headers.get("retry-after")?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(seconds.min(DAY_S));
-    }
-    let at = rfc2822::parse(text).ok()?.timestamp();
-    let answered = headers.get("date").and_then(|date| date.to_str().ok()).and_then(|date| rfc2822::parse(date).ok());
-    let seconds = at.as_second() - answered?.timestamp().as_second();
-    Some(u64::try_from(seconds).unwrap_or(0).min(DAY_S))
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let at = match text("retry-after") {
+        Some(wait) => match wait.parse::<u64>() {
+            Ok(seconds) => return Some(seconds.min(DAY_S)),
+            Err(_) => rfc2822::parse(wait).ok()?.timestamp().as_second(),
+        },
+        None if is_spent(headers) => text("x-ratelimit-reset")?.parse().ok()?,
+        None => return None,
+    };
+    let answered = rfc2822::parse(text("date")?).ok()?.timestamp().as_second();
+    Some(u64::try_from(at.saturating_sub(answered)).unwrap_or(0).min(DAY_S))
 }

@@ -72,7 +72,7 @@ pub(super) async fn all(
         match following(pages, &request, &url, next.as_ref())? {
             Some(following) if following != url => {
                 asked = request.clone();
-                asked.url = following;
+                asked.url = with_key(declared, &request, following);
             }
             _ => break,
         }
@@ -84,6 +84,17 @@ pub(super) async fn all(
         *place = Value::Array(items);
     }
     answer::outcome(declared, trip.call, whole, request.effect).await
+}
+
+/// An address that the other side names has no key in it, or its own.
+fn with_key(declared: &Declared, request: &Request, mut following: Url) -> Url {
+    if let Some(parameter) = declared.key_parameter()
+        && following.query_pairs().all(|(name, _)| name != parameter)
+        && let Some((_, key)) = request.url.query_pairs().find(|(name, _)| name == parameter)
+    {
+        following.query_pairs_mut().append_pair(parameter, &key);
+    }
+    following
 }
 
 /// Where the next page is. An address must be of the same origin: it comes from the other side, and the secret goes

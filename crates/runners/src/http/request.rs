@@ -1,5 +1,6 @@
 //! A declared request, read once, and what it becomes with a call's arguments.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -9,43 +10,60 @@ use toolgate_contracts::{Definition, ErrorCode, ToolError};
 use toolgate_egress::{Bytes, HeaderName, HeaderValue, Method, Redirects, Request, Template, Url, header};
 use toolgate_engine::Call;
 use toolgate_engine::secrets::Secrets;
-use toolgate_expression::{Expression, ExpressionError, Text};
+use toolgate_expression::{Expression, ExpressionError, JsonTemplate, Text};
+use toolgate_vault::Secret;
 
 use super::pages::Pages;
 use crate::expression::other_kind;
+use crate::openapi::Operation;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// INVARIANT: every template and expression in it was read.
 pub(super) struct Declared {
     method: Method,
-    url: Template,
-    query: Vec<(String, Text)>,
-    headers: Vec<(HeaderName, Text)>,
-    body: Option<Body>,
+    made: Made,
     auth: Option<HttpAuth>,
     pub pages: Option<Pages>,
     pub response: Option<Arc<Expression>>,
 }
 
-/// JSON whose texts are templates.
-enum Body {
-    Text(Text),
-    List(Vec<Body>),
-    Members(Vec<(String, Body)>),
-    Plain(Value),
+/// What the request is made of.
+enum Made {
+    Templates(Templates),
+    Operation(Operation),
+}
+
+struct Templates {
+    url: Template,
+    query: Vec<(String, Text)>,
+    headers: Vec<(HeaderName, Text)>,
+    body: Option<JsonTemplate>,
 }
 
 impl Declared {
     pub fn read(definition: &Definition) -> Result<Self, ToolError> {
-        let toolgate_contracts::Runner::Http(http) = &definition.runner else {
-            return Err(other_kind(definition, "http"));
+        let method = |method: toolgate_contracts::runner::Method| {
+            method.as_str().parse::<Method>().map_err(|_| wrong("`method` is none"))
         };
-        let Http { method, url, query, headers, body, auth, pagination, response } = http;
-        let method: Method = method.as_str().parse().map_err(|_| wrong("`method` is none"))?;
+        match &definition.runner {
+            toolgate_contracts::Runner::Http(http) => Self::read_http(http, method(http.method)?),
+            toolgate_contracts::Runner::Openapi(operation) => Ok(Self {
+                method: method(operation.method)?,
+                made: Made::Operation(Operation::read(operation)?),
+                auth: operation.auth.clone(),
+                pages: None,
+                response: None,
+            }),
+            _ => Err(other_kind(definition, "http")),
+        }
+    }
+
+    fn read_http(http: &Http, method: Method) -> Result<Self, ToolError> {
+        let Http { method: _, url, query, headers, body, auth, pagination, response } = http;
         let named = |member: &str, error: &dyn std::fmt::Display| wrong(&format!("`{member}`: {error}"));
         let text = |member: &str, text: &str| Text::parse(text).map_err(|error| named(member, &error));
-        Ok(Self {
+        let made = Templates {
             url: Template::parse(url).map_err(|error| named("url", &error))?,
             query: query
                 .iter()
@@ -59,7 +77,13 @@ impl Declared {
                     Ok((name, text("headers", value)?))
                 })
                 .collect::<Result<_, ToolError>>()?,
-            body: body.as_ref().map(|body| Body::read(body).map_err(|error| named("body", &error))).transpose()?,
+            body: body
+                .as_ref()
+                .map(|body| JsonTemplate::parse(body).map_err(|error| named("body", &error)))
+                .transpose()?,
+        };
+        Ok(Self {
+            made: Made::Templates(made),
             auth: auth.clone(),
             pages: pagination.as_ref().map(|pages| Pages::read(&method, pages)).transpose()?,
             method,
@@ -70,55 +94,68 @@ impl Declared {
         })
     }
 
+    /// The parameter of the address that carries the secret, where one does.
+    pub fn key_parameter(&self) -> Option<&str> {
+        self.auth.as_ref().and_then(|auth| auth.query.as_deref())
+    }
+
     /// With its secret, for the host that its owner lets it go to.
     pub fn request(&self, call: &Call, secrets: &Secrets) -> Result<Request, ToolError> {
         let request = self.planned(call)?;
         let Some(auth) = &self.auth else { return Ok(request) };
         // A secret that is not required and that nobody has: the request goes without.
         let Some(secret) = secrets.get(&auth.secret) else { return Ok(request) };
-        let host = request.url.host_str().unwrap_or_default();
-        let refused = |message: String| {
-            ToolError::because(ErrorCode::AuthRequired, "secret_not_allowed", message).with("secret", secret.name())
-        };
-        if !secret.may_go_to(host) {
-            let name = secret.name();
-            return Err(refused(format!(
-                "the secret `{name}` may not go to `{host}`; its owner allows it with `toolgate secret allow {name} --host {host}`"
-            ))
-            .with("host", host));
+        match &auth.query {
+            Some(parameter) if auth.header.is_none() => with_secret_in_query(request, secret, parameter),
+            _ => with_secret(request, secret, auth.header.as_deref(), auth.scheme.as_deref()),
         }
-        let unfit = || {
-            let name = secret.name();
-            refused(format!(
-                "the secret `{name}` cannot stand in a header: it is empty, has a line break or is not text"
-            ))
-        };
-        let text = secret.expose_text().map(|text| text.trim_end_matches(['\r', '\n']));
-        let text = text.filter(|text| !text.is_empty()).ok_or_else(unfit)?;
-        let value = match auth.scheme.as_deref() {
-            None if auth.header.is_none() => format!("Bearer {text}"),
-            None => text.to_owned(),
-            // Who writes `user:password` as the secret means what Basic encodes.
-            Some(scheme) if scheme.eq_ignore_ascii_case("basic") && text.contains(':') => {
-                format!("{scheme} {}", BASE64.encode(text.as_bytes()))
-            }
-            Some(scheme) => format!("{scheme} {text}"),
-        };
-        let name = auth_header(auth)?;
-        let value = HeaderValue::from_str(&value).map_err(|_| unfit())?;
-        Ok(request.with_secret(name, value))
     }
 
     /// Without its secret.
     pub fn planned(&self, call: &Call) -> Result<Request, ToolError> {
         let input = call.input.as_ref();
+        let mut request = match &self.made {
+            Made::Templates(templates) => templates.request(&self.method, input)?,
+            Made::Operation(operation) => operation.request(&self.method, input)?,
+        };
+        request.redirects = Redirects::Follow;
+        request.timeout = call.timeout;
+        Ok(request)
+    }
+
+    /// The address for a dry run, a secret in it by its name.
+    pub fn shown_url(&self, request: &Request) -> String {
+        let mut url = request.url.to_string();
+        if let Some(auth) = self.auth.as_ref().filter(|auth| auth.header.is_none())
+            && let Some(parameter) = &auth.query
+        {
+            let separator = if request.url.query().is_some() { '&' } else { '?' };
+            let _ = write!(url, "{separator}{parameter}=[secret:{}]", auth.secret);
+        }
+        url
+    }
+
+    /// Headers for a dry run, the secret by its name.
+    pub fn shown_headers(&self, request: &Request) -> Map<String, Value> {
+        let shown = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), Value::String(String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        };
+        let mut headers: Map<String, Value> = request.headers.iter().map(shown).collect();
+        if let Some(auth) = self.auth.as_ref().filter(|auth| auth.query.is_none() || auth.header.is_some()) {
+            let name = auth.header.as_deref().unwrap_or("authorization").to_ascii_lowercase();
+            headers.insert(name, Value::String(format!("[secret:{}]", auth.secret)));
+        }
+        headers
+    }
+}
+
+impl Templates {
+    fn request(&self, method: &Method, input: &Value) -> Result<Request, ToolError> {
         let mut url = self.url.render(|name| at_path(input, name).and_then(plain))?;
         for (name, text) in &self.query {
             append(&mut url, name, text.value(input).map_err(|error| filled("query", name, &error))?);
         }
-        let mut request = Request::new(self.method.clone(), url);
-        request.redirects = Redirects::Follow;
-        request.timeout = call.timeout;
+        let mut request = Request::new(method.clone(), url);
         for (name, text) in &self.headers {
             let value = text.value(input).map_err(|error| filled("headers", name.as_str(), &error))?;
             let Some(value) = value.filter(|value| !value.is_null()).as_ref().and_then(plain) else { continue };
@@ -131,63 +168,66 @@ impl Declared {
         }
         Ok(request)
     }
+}
 
-    /// Headers for a dry run, the secret by its name.
-    pub fn shown_headers(&self, request: &Request) -> Map<String, Value> {
-        let shown = |(name, value): (&HeaderName, &HeaderValue)| {
-            (name.to_string(), Value::String(String::from_utf8_lossy(value.as_bytes()).into_owned()))
-        };
-        let mut headers: Map<String, Value> = request.headers.iter().map(shown).collect();
-        if let Some(auth) = &self.auth {
-            let name = auth.header.as_deref().unwrap_or("authorization").to_ascii_lowercase();
-            headers.insert(name, Value::String(format!("[secret:{}]", auth.secret)));
+/// A request with its secret in a header, `Authorization: Bearer` unless told otherwise, if its owner lets it go to the
+/// host of the request.
+pub fn with_secret(
+    request: Request,
+    secret: &Secret,
+    header: Option<&str>,
+    scheme: Option<&str>,
+) -> Result<Request, ToolError> {
+    let text = sendable(&request, secret)?;
+    let value = match scheme {
+        None if header.is_none() => format!("Bearer {text}"),
+        None => text.to_owned(),
+        // Who writes `user:password` as the secret means what Basic encodes.
+        Some(scheme) if scheme.eq_ignore_ascii_case("basic") && text.contains(':') => {
+            format!("{scheme} {}", BASE64.encode(text.as_bytes()))
         }
-        headers
-    }
+        Some(scheme) => format!("{scheme} {text}"),
+    };
+    let value = HeaderValue::from_str(&value).map_err(|_| unfit(secret))?;
+    Ok(request.with_secret(auth_header(header)?, value))
 }
 
-impl Body {
-    fn read(value: &Value) -> Result<Self, ExpressionError> {
-        Ok(match value {
-            Value::String(text) => Self::Text(Text::parse(text)?),
-            Value::Array(items) => Self::List(items.iter().map(Self::read).collect::<Result<_, _>>()?),
-            Value::Object(members) => Self::Members(
-                members
-                    .iter()
-                    .map(|(name, value)| Ok((name.clone(), Self::read(value)?)))
-                    .collect::<Result<_, ExpressionError>>()?,
-            ),
-            plain => Self::Plain(plain.clone()),
-        })
-    }
-
-    /// `None` for a lone place whose argument was not given: the member is left out.
-    fn filled(&self, input: &Value) -> Result<Option<Value>, ExpressionError> {
-        Ok(match self {
-            Self::Plain(value) => Some(value.clone()),
-            Self::Text(text) => text.value(input)?,
-            Self::List(items) => {
-                let mut filled = Vec::with_capacity(items.len());
-                for item in items {
-                    filled.extend(item.filled(input)?);
-                }
-                Some(Value::Array(filled))
-            }
-            Self::Members(members) => {
-                let mut filled = Map::with_capacity(members.len());
-                for (name, body) in members {
-                    if let Some(value) = body.filled(input)? {
-                        filled.insert(name.clone(), value);
-                    }
-                }
-                Some(Value::Object(filled))
-            }
-        })
-    }
+/// The same for an API that takes its key in the address. Redirects often repeat the query, so none is followed.
+fn with_secret_in_query(mut request: Request, secret: &Secret, parameter: &str) -> Result<Request, ToolError> {
+    let text = sendable(&request, secret)?;
+    request.redirects = Redirects::Return;
+    request.url.query_pairs_mut().append_pair(parameter, text);
+    Ok(request)
 }
 
-fn auth_header(auth: &HttpAuth) -> Result<HeaderName, ToolError> {
-    let name = auth.header.as_deref().unwrap_or("authorization");
+/// The secret as text, if its owner lets it go to the host of the request.
+fn sendable<'s>(request: &Request, secret: &'s Secret) -> Result<&'s str, ToolError> {
+    let host = request.url.host_str().unwrap_or_default();
+    let name = secret.name();
+    if !secret.may_go_to(host) {
+        let message = format!(
+            "the secret `{name}` may not go to `{host}`; its owner allows it with `toolgate secret allow {name} --host {host}`"
+        );
+        return Err(not_allowed(secret, message).with("host", host));
+    }
+    let text = secret.expose_text().map(|text| text.trim_end_matches(['\r', '\n']));
+    text.filter(|text| !text.is_empty()).ok_or_else(|| unfit(secret))
+}
+
+fn unfit(secret: &Secret) -> ToolError {
+    let name = secret.name();
+    not_allowed(
+        secret,
+        format!("the secret `{name}` cannot stand in a header: it is empty, has a line break or is not text"),
+    )
+}
+
+fn not_allowed(secret: &Secret, message: String) -> ToolError {
+    ToolError::because(ErrorCode::AuthRequired, "secret_not_allowed", message).with("secret", secret.name())
+}
+
+fn auth_header(name: Option<&str>) -> Result<HeaderName, ToolError> {
+    let name = name.unwrap_or("authorization");
     match header(name, "") {
         Ok((name, _)) => Ok(name),
         // The one header that only a secret may set.
@@ -197,7 +237,7 @@ fn auth_header(auth: &HttpAuth) -> Result<HeaderName, ToolError> {
 }
 
 /// JSON, unless the definition says by its own `Content-Type` that it is a form or text.
-fn encoded(request: &mut Request, body: &Value) -> Result<Bytes, ToolError> {
+pub(crate) fn encoded(request: &mut Request, body: &Value) -> Result<Bytes, ToolError> {
     let content_type = HeaderName::from_static("content-type");
     let declared = request.headers.get(&content_type).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match body {
@@ -246,7 +286,7 @@ fn form(members: &Map<String, Value>) -> String {
 }
 
 /// As it stands in a URL or a header; an object is JSON.
-fn plain(value: &Value) -> Option<String> {
+pub(crate) fn plain(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
@@ -267,7 +307,7 @@ fn filled(member: &str, name: &str, error: &ExpressionError) -> ToolError {
 }
 
 /// What the definition itself has wrong: registration refuses it, so it is of an older time or was not linted.
-pub(super) fn wrong(why: &str) -> ToolError {
+pub(crate) fn wrong(why: &str) -> ToolError {
     let message = format!("the tool's definition of its request cannot be used: {why}");
     ToolError::because(ErrorCode::SandboxError, "exception", message)
 }

@@ -241,3 +241,39 @@ async fn pages_are_put_together_and_never_lead_elsewhere() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_key_in_the_query_goes_to_every_page_and_along_no_redirect() {
+    every_world(async |world| {
+        let elsewhere = Server::start(echo_of).await;
+        let away = elsewhere.url("/taken");
+        let server = Server::start(move |request| {
+            let path = request.split(' ').nth(1).unwrap();
+            if path.starts_with("/moved") {
+                let location = format!("{away}?{}", path.split_once('?').unwrap().1);
+                return answer("302 Found", &[("location", location.as_str())], b"");
+            }
+            let next = path.starts_with("/first").then_some("/second");
+            json_answer(&json!({"items": [path], "next": next}))
+        })
+        .await;
+        world.open_port(server.address.port()).await;
+        world.open_port(elsewhere.address.port()).await;
+        let requests = Requests::new(world.outside.clone());
+        let asked = async |path: &str, pages: bool| {
+            let mut runner = json!({
+                "kind": "http", "method": "GET", "url": server.url(path), "auth": {"secret": "TOKEN", "query": "key"},
+            });
+            if pages {
+                runner["pagination"] = json!({"items": "/items", "next": "/next"});
+            }
+            let secret = Secret::new("TOKEN", b"k-123456".to_vec()).allowing(to_hosts(&["127.0.0.1"]));
+            requests.run(testing::permit_with(world.call(&runner, json!({})), vec![secret])).await
+        };
+        let pages = done(asked("/first", true).await).result.structured.unwrap();
+        assert_eq!(pages["items"], json!(["/first?key=k-123456", "/second?key=k-123456"]));
+        failed(asked("/moved", false).await);
+        assert_eq!(elsewhere.requests().len(), 0, "the address that it was sent to had the key in it");
+    })
+    .await;
+}

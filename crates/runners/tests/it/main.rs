@@ -2,6 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bad_input;
 mod http;
+mod openapi;
+mod prompt;
 mod python;
+mod script;
+mod server;
+mod sql;
+mod wasm;
 mod world;

@@ -44,6 +44,66 @@ async fn code_gets_its_input_and_gives_json() {
 }
 
 #[tokio::test]
+async fn code_that_is_no_python_is_told_before_it_is_called() {
+    every_world(async |world| {
+        let tried = Tried::new(&world);
+        let ready = async |code: &str| {
+            let call = world.call(&json!({"kind": "python", "code": code}), json!({}));
+            tried.snippets.ready(&call.tool.definition).await
+        };
+        // It is looked at and not run.
+        for sound in
+            ["result = 1", "def main(input):\n    return input", "raise ValueError(1)", "import no_such_module"]
+        {
+            ready(sound).await.unwrap();
+            ready(sound).await.unwrap();
+        }
+        for (code, line, text) in [
+            ("x = 1\nresult = (1,\n", 2, "result = (1,"),
+            ("x = 1\n\nif x\n    pass", 3, "if x"),
+            ("def main(input):\nreturn 1", 2, "return 1"),
+            ("x = 1\nreturn x", 2, "return x"),
+        ] {
+            let error = ready(code).await.unwrap_err();
+            assert_eq!((error.code, error.reason()), (ErrorCode::ValidationError, "schema"), "{code}");
+            let start = format!("the tool's code is no Python: line {line}: ");
+            assert!(error.message.starts_with(&start), "{}", error.message);
+            let details = error.details.unwrap();
+            assert_eq!((&details["line"], &details["pointer"]), (&json!(line), &json!("/runner/code")), "{code}");
+            assert!(details["traceback"].as_str().unwrap().contains(text), "{code}: {}", details["traceback"]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn code_that_is_brought_with_a_call_computes_and_reaches_nothing() {
+    every_world(async |world| {
+        let tried = Tried::new(&world);
+        let call = world.call(&json!({"kind": "python", "code": "1"}), json!({}));
+        let wall = std::time::Duration::from_secs(20);
+        let compute = async |code: &str| tried.snippets.compute(&call, code, &json!({"n": [3, 1, 2]}), wall).await;
+        let median = "import statistics\nprint('seen')\nresult = statistics.median(input['n'])";
+        assert_eq!(compute(median).await.unwrap(), (json!(2), "seen\n".to_owned()));
+        assert_eq!(compute("def main(input):\n    return len(input['n'])").await.unwrap().0, json!(3));
+        for code in [
+            "open('/etc/passwd').read()",
+            "import socket\nsocket.create_connection(('127.0.0.1', 22), 2)",
+            "import subprocess\nsubprocess.run(['id'])",
+            "fetch('https://example.com/')",
+            "host_call('secret', 'TOKEN')",
+        ] {
+            let error = compute(&format!("x = 1\n{code}")).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::SandboxError, "{code}: {}", error.message);
+            let line = error.details.unwrap()["line"].as_u64().unwrap();
+            assert!((2..=3).contains(&line), "{code}: line {line}");
+        }
+        tried.snippets.enough_for(&call.tool.definition).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn code_fetches_from_the_hosts_of_its_definition_and_from_no_other() {
     every_world(async |world| {
         let server = Server::start(echo_of).await;

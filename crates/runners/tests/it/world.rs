@@ -1,22 +1,24 @@
 //! A tenant with one tool whose runner each test sets, a way out that is open to one server on loopback, and that server.
 
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::secret::SecretAllowed;
 use toolgate_contracts::{
     Caller, Clock, Definition, OpeningSpec, Principal, Rng, Role, Scheme, Slug, TenantId, Timestamp, ToolError,
     json as strict,
 };
+use toolgate_egress::{Addresses, Resolve, Settings};
 use toolgate_engine::runner::Done;
 use toolgate_engine::{Call, Outcome, Outside, testing};
 use toolgate_registry::commands::{Builtins, CodeTool, Registry};
 use toolgate_store::testing::{every_store, tenant as tenant_row};
 use toolgate_store::{Change, Store};
+
+pub use crate::server::{Server, answer, json_answer};
 
 const TOOL: &str = "---
 name: tried
@@ -32,9 +34,10 @@ pub struct World {
     pub outside: Outside,
     pub tenant: TenantId,
     slug: Slug,
+    store: Store,
     clock: Clock,
     rng: Rng,
-    registry: Arc<Registry>,
+    pub registry: Arc<Registry>,
 }
 
 pub async fn every_world(test: impl AsyncFn(World)) {
@@ -42,7 +45,7 @@ pub async fn every_world(test: impl AsyncFn(World)) {
 }
 
 impl World {
-    async fn open(store: Store) -> Self {
+    pub async fn open(store: Store) -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_794_736_800_000));
         let rng = Rng::seeded(7);
         let tenant = TenantId::new(&clock, &rng);
@@ -56,25 +59,18 @@ impl World {
         let tool = CodeTool { file: "TOOL.md", text: TOOL.as_bytes() };
         registry.publish_code_tools(Box::leak(Box::new([tool]))).await.unwrap();
         let registry = Arc::new(registry);
-        let outside = Outside::new(Arc::clone(&registry), store, clock.clone(), rng.clone());
-        Self { outside, tenant, slug: "acme".parse().unwrap(), clock, rng, registry }
+        let outside = Outside::new(Arc::clone(&registry), store.clone(), clock.clone(), rng.clone());
+        Self { outside, tenant, slug: "acme".parse().unwrap(), store, clock, rng, registry }
     }
 
     /// Opens a host and port of this machine, as an operator would.
     pub async fn open_port(&self, port: u16) {
-        let caller = Caller {
-            tenant: TenantId::SYSTEM,
-            tenant_slug: "system".parse().unwrap(),
-            principal: Principal::Local(0),
-            display_name: "operator".into(),
-            permissions: Role::Operator.permissions().into(),
-            roles: Arc::new([Role::Operator]),
-            agent: None,
-            credential: Credential::LocalFolder,
-            token: None,
-        };
+        self.open_address("127.0.0.1", port).await;
+    }
+
+    pub async fn open_address(&self, host: &str, port: u16) {
         let spec = OpeningSpec {
-            host: "127.0.0.1".parse().unwrap(),
+            host: host.parse().unwrap(),
             port,
             scheme: Scheme::Http,
             tenants: None,
@@ -82,7 +78,19 @@ impl World {
             reason: "a test".into(),
             expires_at: None,
         };
-        self.registry.open_host(&caller, spec).await.unwrap();
+        self.registry.open_host(&operator(), spec).await.unwrap();
+    }
+
+    /// The way out where names lead to what a test says of them, and to nothing else.
+    pub fn resolving(&self, names: &[(&str, &[&str])]) -> Outside {
+        let answers = |(name, answers): &(&str, &[&str])| {
+            let answers = answers.iter().rev().map(|address| address.parse().unwrap()).collect();
+            ((*name).to_owned(), answers)
+        };
+        let names = Names(Mutex::new(names.iter().map(answers).collect()));
+        let settings = Settings { resolver: Box::new(names), ..Settings::system(self.clock.clone()) };
+        let (clock, rng) = (self.clock.clone(), self.rng.clone());
+        Outside::with(settings, Arc::clone(&self.registry), self.store.clone(), clock, rng)
     }
 
     pub fn call(&self, runner: &Value, input: Value) -> Call {
@@ -99,6 +107,34 @@ impl World {
         call.tool.behaviour_digest = strict::digest(&serde_json::to_value(&definition).unwrap());
         call.tool.definition = Arc::new(definition);
         call
+    }
+}
+
+/// The addresses that each name still leads to, the next one last; the last stays.
+struct Names(Mutex<HashMap<String, Vec<IpAddr>>>);
+
+impl Resolve for Names {
+    fn resolve<'a>(&'a self, name: &'a str) -> Addresses<'a> {
+        let mut names = self.0.lock().unwrap();
+        let answer =
+            names.get_mut(name).and_then(|left| if left.len() > 1 { left.pop() } else { left.last().copied() });
+        Box::pin(
+            async move { answer.map(|address| vec![address]).ok_or_else(|| std::io::Error::other("no such name")) },
+        )
+    }
+}
+
+pub fn operator() -> Caller {
+    Caller {
+        tenant: TenantId::SYSTEM,
+        tenant_slug: "system".parse().unwrap(),
+        principal: Principal::Local(0),
+        display_name: "operator".into(),
+        permissions: Role::Operator.permissions().into(),
+        roles: Arc::new([Role::Operator]),
+        agent: None,
+        credential: Credential::LocalFolder,
+        token: None,
     }
 }
 
@@ -121,75 +157,6 @@ pub fn failed(outcome: Outcome) -> ToolError {
         Outcome::Failed(error) => error,
         other => panic!("{other:?}"),
     }
-}
-
-/// Keeps requests, answers by a function of the request.
-#[derive(Clone)]
-pub struct Server {
-    pub address: SocketAddr,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl Server {
-    pub async fn start(reply: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Self { address: listener.local_addr().unwrap(), requests: Arc::default() };
-        let (reply, requests) = (Arc::new(reply), Arc::clone(&server.requests));
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let (reply, requests) = (Arc::clone(&reply), Arc::clone(&requests));
-                tokio::spawn(async move {
-                    let mut read = Vec::new();
-                    while stream.read_buf(&mut read).await.is_ok_and(|read| read > 0) {
-                        let text = String::from_utf8_lossy(&read).into_owned();
-                        if !is_whole(&text) {
-                            continue;
-                        }
-                        requests.lock().unwrap().push(text.clone());
-                        let answer = reply(&text);
-                        // An empty answer is a connection that breaks.
-                        if answer.is_empty() || stream.write_all(&answer).await.is_err() {
-                            return;
-                        }
-                        read.clear();
-                    }
-                });
-            }
-        });
-        server
-    }
-
-    pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-
-    pub fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
-    }
-}
-
-fn is_whole(request: &str) -> bool {
-    let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
-    let length = head
-        .lines()
-        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|length| length.trim().parse()))
-        .unwrap_or(Ok(0_usize));
-    body.len() >= length.unwrap()
-}
-
-pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
-    for (name, value) in headers {
-        head += name;
-        head += ": ";
-        head += value;
-        head += "\r\n";
-    }
-    [head.as_bytes(), b"\r\n", body].concat()
-}
-
-pub fn json_answer(value: &Value) -> Vec<u8> {
-    answer("200 OK", &[("content-type", "application/json")], value.to_string().as_bytes())
 }
 
 pub fn echo_of(request: &str) -> Vec<u8> {

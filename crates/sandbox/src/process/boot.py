@@ -3,47 +3,19 @@
 #
 # An instance puts up every barrier before it reads its first byte, the filter for system calls last. From then on it is
 # as hostile as the code it runs: what it says is believed by nobody.
-import ctypes
-import errno
-import gc
-import json
-import os
-import resource
 import select
-import signal
 import socket
-import struct
-import sys
-import threading
-import traceback
 
 CONTROL, PROC, RULESET = 3, 4, 5
-CHANNEL = 3
-# Of a thread: reserved rather than used, so it is not taken from what the code may allocate.
-STACK = 2 << 20
-config = json.loads(sys.argv[1])
-del sys.argv[1:]
-for path in config["libraries"]:
-    sys.path.append(path)
 
-libc = ctypes.CDLL(None, use_errno=True)
-libc.syscall.restype = ctypes.c_long
 libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
-libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 NEWNS, NEWUSER, NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECUREBITS, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 1, 4, 28, 38, 22
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECUREBITS, PR_SET_NO_NEW_PRIVS = 1, 4, 28, 38
 # No right by being user 0, none kept when users change, none raised as ambient; and each of these for good.
 SECUREBITS = 0b11101111
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
-
-
-def ok(returned, doing):
-    if returned < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{doing}: {os.strerror(number)}")
-    return returned
 
 
 def put(path, text):
@@ -54,29 +26,9 @@ def put(path, text):
         os.close(file)
 
 
-class Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-
-
-def program(text):
-    instructions = bytes.fromhex(text)
-    kept = ctypes.create_string_buffer(instructions, len(instructions))
-    made = Program(len(instructions) // 8, ctypes.cast(kept, ctypes.c_void_p))
-    made.kept = kept
-    return made
-
-
 instance_filter = program(config["instance_filter"])
 # Version 3 of the interface: two halves of three words each, all zero.
 no_capabilities = (ctypes.create_string_buffer(struct.pack("<II", 0x20080522, 0), 8), ctypes.create_string_buffer(24))
-
-# What code is likely to want, and everything with native code: it cannot be loaded once the filter stands.
-missing = []
-for name in config["preload"]:
-    try:
-        __import__(name)
-    except ImportError:
-        missing.append(name)
 
 with open(os.open("self/statm", os.O_RDONLY, dir_fd=PROC)) as file:
     address_space = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -95,31 +47,6 @@ if config["landlock"] and landlock > 0:
     os.close(folder)
 else:
     landlock = 0
-
-
-class HostError(Exception):
-    """The host did not do what was asked."""
-
-
-def frame(kind, body):
-    data = kind + struct.pack("<I", len(body)) + body
-    while data:
-        data = data[os.write(CHANNEL, data) :]
-
-
-def exactly(count):
-    parts = []
-    while count:
-        part = os.read(CHANNEL, min(count, 1 << 20))
-        if not part:
-            os._exit(0)
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
-def filtered(made):
-    ok(libc.prctl(PR_SET_SECCOMP, 2, ctypes.addressof(made), 0, 0), "filtering system calls")
 
 
 def barriers(scratch, inodes):
@@ -155,107 +82,6 @@ def barriers(scratch, inodes):
     filtered(instance_filter)
 
 
-CODE = "<code>"
-
-
-def described(error, source):
-    lines = source.splitlines()
-    frames = []
-    for at in traceback.walk_tb(error.__traceback__):
-        place, line = at[0].f_code, at[1]
-        if place.co_filename == CODE:
-            text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-            frames.append({"line": line, "function": place.co_name[:200], "text": text[:500]})
-    if isinstance(error, SyntaxError) and error.filename == CODE and error.lineno:
-        text = lines[error.lineno - 1].strip() if 0 < error.lineno <= len(lines) else ""
-        frames.append({"line": error.lineno, "function": "<module>", "text": text[:500]})
-    try:
-        message = str(error.msg if isinstance(error, SyntaxError) else error)
-    except BaseException:
-        message = "its message cannot be read"
-    told = {"kind": type(error).__name__[:200], "message": message[:4000], "frames": frames[-32:]}
-    return json.dumps(told).encode()
-
-
-def limit_of(error):
-    if isinstance(error, MemoryError):
-        return b"memory_bytes"
-    if isinstance(error, OSError):
-        return {
-            errno.ENOSPC: b"scratch_bytes",
-            errno.EFBIG: b"scratch_bytes",
-            errno.EMFILE: b"open_files",
-            errno.ENOMEM: b"memory_bytes",
-        }.get(error.errno)
-    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
-        return b"processes"
-    return None
-
-
-lock = threading.Lock()
-
-
-def host_call(name, argument=None):
-    """Asks the host to do `name`."""
-    with lock:
-        frame(b"H", json.dumps({"name": name, "argument": argument}, allow_nan=False).encode())
-        good, length = struct.unpack("<?I", exactly(5))
-        told = json.loads(exactly(length))
-    if not good:
-        raise HostError(told)
-    return told
-
-
-def fetch(url, method="GET", headers=None, body=None):
-    """Asks the host for a page. The host decides which it may be."""
-    return host_call("fetch", {"url": url, "method": method, "headers": headers or {}, "body": body})
-
-
-def run(source, given, names):
-    """Says how it went as a frame; never raises."""
-    try:
-        names["input"] = json.loads(given)
-        exec(compile(source, CODE, "exec", dont_inherit=True), names)
-        main = names.get("main")
-        result = main(names["input"]) if callable(main) else names.get("result")
-        told = b"V", json.dumps(result, allow_nan=False, check_circular=True).encode()
-    except SystemExit as error:
-        if error.code in (None, 0):
-            told = b"V", json.dumps(names.get("result"), allow_nan=False, default=repr).encode()
-        else:
-            told = b"E", described(error, source)
-    except BaseException as error:
-        limit = limit_of(error)
-        if limit:
-            told = b"L", limit
-        else:
-            told = b"E", described(error, source)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BaseException:
-            pass
-    return told
-
-
-LIMITS = (
-    resource.RLIMIT_CPU,
-    resource.RLIMIT_AS,
-    resource.RLIMIT_NOFILE,
-    resource.RLIMIT_NPROC,
-    resource.RLIMIT_FSIZE,
-)
-
-
-def limited(*values):
-    for name, value in zip(LIMITS, values):
-        resource.setrlimit(name, (value, value))
-
-
-def fresh():
-    return {"__name__": "__main__", "__builtins__": __builtins__}
-
-
 def instance(order, descriptors):
     """Does not return."""
     try:
@@ -275,20 +101,7 @@ def instance(order, descriptors):
     except BaseException as error:
         frame(b"X", f"{type(error).__name__}: {error}".encode()[:1000])
         os._exit(70)
-    frame(b"R", b"")
-    # What follows comes from the server, until the code.
-    cpu, memory, files, threads, size, hosts, source, given = struct.unpack("<QQQQQQII", exactly(56))
-    limited(cpu, address_space + memory + threads * STACK, files + CHANNEL + 1, threads, size)
-    names = fresh()
-    if hosts:
-        names.update(host_call=host_call, fetch=fetch, HostError=HostError)
-    source = exactly(source).decode()
-    given = exactly(given)
-    kind, told = run(source, given, names)
-    frame(kind, told)
-    # The server ends us when it has counted what was used.
-    os.read(CHANNEL, 1)
-    os._exit(0)
+    one_run(bounded(address_space))
 
 
 def serve():
@@ -298,17 +111,7 @@ def serve():
     running = {}
     # What an instance would otherwise have to do itself. Its streams are made on pipes, as they will be.
     os.dup2(2, 1)
-    for name, number in (("stdout", 1), ("stderr", 2)):
-        stream = open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    os.environ.clear()
-    threading.stack_size(STACK)
-    for name in [name for name in sys.modules if name.split(".")[0] in ("ctypes", "_ctypes")]:
-        sys.modules[name] = None
-    sys.modules["__main__"] = type(sys)("__main__")
+    native_tidied()
     ok(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "becoming invisible")
     # Of this root, not of the one that was left.
     null = os.open("/dev/null", os.O_RDWR)

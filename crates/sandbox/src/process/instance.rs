@@ -7,29 +7,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
-use serde_json::Value;
-use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
-use toolgate_contracts::json;
 
 use crate::capture::Capture;
+use crate::dialogue;
 use crate::error::SandboxError;
-use crate::frame::{self, FrameError, Kind};
 use crate::kernel;
 use crate::process::zygote::{Born, Exit, Made, Zygote};
-use crate::request::{HostCall, HostCalls, Limits, Network, SandboxRequest, Tier};
-use crate::result::{Ended, LimitKind, Raised, SandboxResult, Usage};
+use crate::request::{Limits, SandboxRequest, Tier};
+use crate::result::{Ended, LimitKind, SandboxResult, Usage};
 
-/// How long an instance may take to be ready, on a machine under load.
-const READY: Duration = Duration::from_secs(30);
 /// How long the word about a death that has happened may take.
 const LAST_WORD: Duration = Duration::from_secs(5);
-const TEXT_BYTES_MAX: u64 = 64 * 1024;
-const HOST_CALL_BYTES_MAX: usize = 1024 * 1024;
-/// One run asks the host no more often than this.
-const HOST_CALLS_MAX: usize = 1000;
 /// How often processor time is looked at, at most and at least.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 const LOOK_MAX: Duration = Duration::from_millis(500);
@@ -90,15 +81,8 @@ impl Instance {
             exit,
             _zygote: zygote,
         };
-        let first = tokio::time::timeout(READY, frame::read(&mut instance.channel, |_| TEXT_BYTES_MAX)).await;
-        let why = match first {
-            Ok(Ok((Kind::Ready, _))) => return Ok(instance),
-            Ok(Ok((Kind::Unready, text))) => String::from_utf8_lossy(&text).into_owned(),
-            Ok(Ok((kind, _))) => format!("an instance began with {kind:?}"),
-            Ok(Err(error)) => format!("an instance did not begin: {error}"),
-            Err(_) => format!("an instance was not ready in {READY:?}"),
-        };
-        Err(SandboxError::Start { why })
+        dialogue::ready(&mut instance.channel).await.map_err(|why| SandboxError::Start { why })?;
+        Ok(instance)
     }
 
     /// Whether it still waits for its run.
@@ -108,19 +92,13 @@ impl Instance {
 
     /// Hands over the code and waits for how it ends; dropping the future kills it.
     pub async fn run(self, request: &SandboxRequest) -> Result<SandboxResult, SandboxError> {
-        let SandboxRequest { code, input, limits, network, tier: _, output } = request;
+        let SandboxRequest { limits, output, .. } = request;
         let Self { mut channel, stdout, stderr, process, mut exit, _zygote } = self;
         let started = Instant::now();
         let cpu_before = kernel::cpu_of(process.pid).unwrap_or_default();
         let mut capture = Capture::new(stdout, stderr, limits.output_bytes, output.clone());
         let mut ended = {
-            let head = header(limits, network, cpu_before, code.len(), input.len());
-            let speak = async {
-                match channel.write_all(&[&head, code.as_bytes(), input].concat()).await {
-                    Ok(()) => converse(&mut channel, limits, network).await,
-                    Err(_) => None,
-                }
-            };
+            let speak = dialogue::run(&mut channel, request, cpu_before);
             // The order matters when several are ready: an answer counts before a limit that is reached just then.
             tokio::select! {
                 biased;
@@ -160,86 +138,6 @@ fn pid_of(descriptor: &OwnedFd) -> io::Result<Pid> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
     let number = text.lines().find_map(|line| line.strip_prefix("Pid:")).and_then(|text| text.trim().parse().ok());
     number.and_then(Pid::from_raw).ok_or_else(|| io::Error::other("an instance ended before it began"))
-}
-
-/// What the instance reads before the code.
-fn header(limits: &Limits, network: &Network, cpu_before: Duration, code: usize, input: usize) -> Vec<u8> {
-    let Limits { cpu, wall: _, memory_bytes, output_bytes: _, open_files, processes, scratch_bytes } = *limits;
-    // A second later than we look ourselves: the kernel's limit counts whole seconds, and is there if we are not.
-    let seconds = (cpu + cpu_before).as_secs() + 2;
-    let hosts = u64::from(matches!(network, Network::Through(_)));
-    let mut bytes = Vec::with_capacity(56);
-    for word in [seconds, memory_bytes, open_files, processes, scratch_bytes, hosts] {
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
-    for length in [code, input] {
-        bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
-    }
-    bytes
-}
-
-/// Listens until there is an answer, and does what is asked of the host; `None` if it left without a word.
-async fn converse(channel: &mut UnixStream, limits: &Limits, network: &Network) -> Option<Ended> {
-    let unreadable = |why: String| Some(Ended::Unreadable { why });
-    let bytes_max = |kind| match kind {
-        Kind::Value => limits.output_bytes,
-        Kind::Call => HOST_CALL_BYTES_MAX as u64,
-        Kind::Ready | Kind::Unready | Kind::Raised | Kind::Limit => TEXT_BYTES_MAX,
-    };
-    for _ in 0..=HOST_CALLS_MAX {
-        let (kind, body) = match frame::read(channel, bytes_max).await {
-            Ok(read) => read,
-            Err(FrameError::Ended | FrameError::Io(_)) => return None,
-            Err(FrameError::TooLong { kind: Kind::Value, .. }) => return Some(Ended::Limit(LimitKind::Output)),
-            Err(error @ (FrameError::Kind(_) | FrameError::TooLong { .. })) => return unreadable(error.to_string()),
-        };
-        match kind {
-            Kind::Value => {
-                return match json::read(&body, body.len()) {
-                    Ok(value) => Some(Ended::Finished(value)),
-                    Err(error) => unreadable(error.to_string()),
-                };
-            }
-            Kind::Raised => {
-                let raised = json::read(&body, body.len()).and_then(json::decode::<Raised>);
-                return match raised {
-                    Ok(raised) => Some(Ended::Raised(raised)),
-                    Err(error) => unreadable(error.to_string()),
-                };
-            }
-            Kind::Limit => {
-                let named = LimitKind::ALL.into_iter().find(|limit| limit.word().as_bytes() == body);
-                return match named {
-                    Some(limit) => Some(Ended::Limit(limit)),
-                    None => unreadable("it names no limit".to_owned()),
-                };
-            }
-            Kind::Call => {
-                let Network::Through(host) = network else {
-                    return unreadable("it called the host, and has none".to_owned());
-                };
-                let (good, told) = match answer(host.as_ref(), &body).await {
-                    Ok(value) => (1, value),
-                    Err(why) => (0, Value::String(why)),
-                };
-                let told = told.to_string();
-                let length = u32::try_from(told.len()).ok()?.to_le_bytes();
-                let [a, b, c, d] = length;
-                channel.write_all(&[&[good, a, b, c, d], told.as_bytes()].concat()).await.ok()?;
-            }
-            Kind::Ready | Kind::Unready => return unreadable(format!("it said {kind:?} while it ran")),
-        }
-    }
-    unreadable(format!("it called the host more than {HOST_CALLS_MAX} times"))
-}
-
-async fn answer(host: &dyn HostCalls, body: &[u8]) -> Result<Value, String> {
-    let value = json::read(body, HOST_CALL_BYTES_MAX).map_err(|error| error.to_string())?;
-    let Value::Object(mut members) = value else { return Err("a host call is an object".to_owned()) };
-    let (Some(Value::String(name)), argument) = (members.remove("name"), members.remove("argument")) else {
-        return Err("a host call has a name".to_owned());
-    };
-    host.call(HostCall { name, argument: argument.unwrap_or(Value::Null) }).await
 }
 
 /// Returns when the processor time is used up. It cannot be used faster than by all threads at once.

@@ -23,7 +23,14 @@ const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/rand
 /// Where the loader of programs may be, as a folder or as a link to one.
 const LOADERS: [&str; 4] = ["/lib", "/lib64", "/usr/lib64", "/lib32"];
 const TIME_ZONES: &str = "/usr/share/zoneinfo";
-const BOOT: &str = include_str!("boot.py");
+const BOOT: &str = concat!(
+    "CHANNEL = 3\n",
+    include_str!("../instance.py"),
+    "\n\n",
+    include_str!("../native.py"),
+    "\n\n",
+    include_str!("boot.py")
+);
 
 /// Tells what the interpreter is made of, after it has loaded all that instances may use.
 const INSPECT: &str = r#"
@@ -104,7 +111,7 @@ impl Interpreter {
     }
 
     /// What is seen inside of the machine's folders, none within another.
-    fn seen(&self) -> BTreeSet<PathBuf> {
+    pub fn seen(&self) -> BTreeSet<PathBuf> {
         let mut all: BTreeSet<PathBuf> = self.folders.iter().cloned().collect();
         all.extend(self.mapped.iter().filter_map(|path| {
             path.file_name()
@@ -123,6 +130,22 @@ impl Interpreter {
         all.insert(self.executable.clone());
         let outer = |path: &PathBuf| !all.iter().any(|other| other != path && path.starts_with(other));
         all.iter().filter(|path| outer(path)).cloned().collect()
+    }
+
+    /// What it is started with, and clears before it runs anything.
+    pub fn environment(&self) -> [Vec<u8>; 2] {
+        let libraries: BTreeSet<_> = self.mapped.iter().filter_map(|path| path.parent()).collect();
+        let libraries: Vec<_> = libraries.iter().map(|path| path.as_os_str().as_bytes()).collect();
+        [
+            // Threads would each reserve far more addresses than they use, and the limit counts addresses.
+            b"MALLOC_ARENA_MAX=1".to_vec(),
+            [b"LD_LIBRARY_PATH=".as_slice(), &libraries.join(b":".as_slice())].concat(),
+        ]
+    }
+
+    /// The modules to have ready.
+    pub fn loaded(&self) -> &[String] {
+        &self.loaded
     }
 
     /// The launch of the prepared interpreter.
@@ -152,10 +175,8 @@ impl Interpreter {
                 device: from.starts_with("/dev"),
             });
         }
-        for loader in LOADERS.map(Path::new) {
-            if let Ok(says) = std::fs::read_link(loader)
-                && !folders.contains(loader)
-            {
+        for (loader, says) in loader_links() {
+            if !folders.contains(loader) {
                 links.push((path(&says)?, path(loader)?));
             }
         }
@@ -169,8 +190,6 @@ impl Interpreter {
         };
         let base = ["/tmp", "/var/tmp", "/mnt", "/run"].into_iter().find(|base| Path::new(base).is_dir());
         let base = base.ok_or_else(|| start("there is no `/tmp` to mount on".to_owned()))?;
-        let libraries: BTreeSet<_> = self.mapped.iter().filter_map(|path| path.parent()).collect();
-        let libraries: Vec<_> = libraries.iter().map(|path| path.as_os_str().as_bytes()).collect();
         let config = self.config(settings, ruleset.is_some())?;
         Ok(Launch {
             become_uid: root.then_some(uid),
@@ -196,11 +215,7 @@ impl Interpreter {
             .into_iter()
             .map(text)
             .collect::<Result<_, _>>()?,
-            environment: vec![
-                // Threads would each reserve far more addresses than they use, and the limit counts addresses.
-                text(b"MALLOC_ARENA_MAX=1")?,
-                text(&[b"LD_LIBRARY_PATH=".as_slice(), &libraries.join(b":".as_slice())].concat())?,
-            ],
+            environment: self.environment().iter().map(|variable| text(variable)).collect::<Result<_, _>>()?,
             control,
             stderr,
             ruleset,
@@ -234,4 +249,9 @@ impl Interpreter {
         })
         .to_string())
     }
+}
+
+/// Links to the folders of the loader of programs, and what they say.
+pub fn loader_links() -> impl Iterator<Item = (&'static Path, PathBuf)> {
+    LOADERS.map(Path::new).into_iter().filter_map(|loader| Some((loader, std::fs::read_link(loader).ok()?)))
 }

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::SandboxError;
 use crate::kernel;
+use crate::process::group::Group;
 use crate::process::interpreter::Interpreter;
 use crate::request::Settings;
 use crate::spawner::Spawner;
@@ -75,6 +76,7 @@ pub struct Zygote {
     next: AtomicU64,
     /// The version of Landlock that instances are under; 0 if the kernel has none.
     pub landlock: i32,
+    group: Group,
 }
 
 /// What the interpreter says.
@@ -101,16 +103,17 @@ impl Zygote {
         let (complaints, complaining) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(broke())?;
         let launch = interpreter.launch(settings, theirs, complaining)?;
+        let group = Group::make(settings)?;
         // What it holds for the interpreter is dropped with it on the thread, so that ends are seen here.
         let started = spawner
             .on_thread(move || {
                 let pid = launch.start().map_err(|error| error.to_string())?;
                 let pid = Pid::from_raw(pid).ok_or("it has no process id")?;
-                rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-                    .map_err(|error| error.to_string())
+                let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty());
+                process.map(|process| (process, pid)).map_err(|error| error.to_string())
             })
             .await?;
-        let process = started.map_err(|why| SandboxError::Start { why: format!("{why}{}", hint()) })?;
+        let (process, pid) = started.map_err(|why| SandboxError::Start { why: format!("{why}{}", hint()) })?;
         rustix::io::ioctl_fionbio(&ours, true).map_err(io::Error::from).map_err(broke())?;
         let control = Arc::new(kernel::watch(ours).map_err(broke())?);
         let complaints = pipe::Receiver::from_owned_fd(complaints).map_err(broke())?;
@@ -123,7 +126,10 @@ impl Zygote {
             spawner: spawner.clone(),
             next: AtomicU64::new(1),
             landlock: 0,
+            group,
         };
+        // Before it has forked anything; should it fail, dropping the interpreter kills it.
+        zygote.group.admit(pid.as_raw_nonzero().get())?;
         match tokio::time::timeout(START, receive(&zygote.control)).await {
             Ok(Ok(Some(Note { kind: b'H', number, .. }))) => zygote.landlock = number,
             Ok(Err(error)) => return Err(broke()(error)),
@@ -182,7 +188,10 @@ impl Drop for Zygote {
         // The first process of its namespace: with it the kernel ends everything in there.
         let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
         if let Ok(process) = self.process.try_clone() {
+            let group = std::mem::take(&mut self.group);
             self.spawner.reap(Box::new(move || {
+                // Removed when nobody is left in it.
+                let _ = &group;
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
                 !matches!(rustix::process::waitid(WaitId::PidFd(process.as_fd()), options), Ok(None))
             }));

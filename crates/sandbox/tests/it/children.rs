@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use toolgate_sandbox::{Child, ChildEnd, ChildLimits, ChildOutput, ChildRequest, LimitKind, SandboxError, Spawner};
+use toolgate_sandbox::{
+    Child, ChildEnd, ChildLimits, ChildOutput, ChildRequest, Duplex, LimitKind, SandboxError, Spawner,
+};
 
 fn shell(script: &str) -> ChildRequest {
     let mut request = ChildRequest::new("/bin/sh");
@@ -158,4 +160,65 @@ async fn what_is_no_program_is_refused() {
         let refused = Child::capture(&spawner, ChildRequest::new(program), None).await.unwrap_err();
         assert!(matches!(refused, SandboxError::Program { .. }), "{program}: {refused}");
     }
+}
+
+/// A real daemon: two forks, a session of its own, an environment without anything, none of our streams.
+const DAEMON: &str = r#"
+( setsid sh -c 'echo $$ > "$1.new"; mv "$1.new" "$1"; exec env -i sleep 1000' sh "$1" </dev/null >/dev/null 2>&1 & )
+while [ ! -s "$1" ]; do sleep 0.01; done
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_does_not_outlive_the_program_that_started_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let spawner = Spawner::new().unwrap();
+    // One that is nobody's of these stays, although it runs at the same time.
+    let (other, other_ran) = daemon(&folder.path().join("other"), "read word");
+    let Duplex { stdin, child: other_child, .. } = Child::duplex(&spawner, other).await.unwrap();
+    let other_pid = other_ran().await;
+    for (name, then, expected) in [
+        ("it ends", "exit 7", Some(ChildEnd::Exited(7))),
+        ("its time is over", "sleep 1000", Some(ChildEnd::Limit(LimitKind::Wall))),
+        ("it ignores that", "trap '' TERM; while :; do sleep 0.1; done", Some(ChildEnd::Limit(LimitKind::Wall))),
+        ("nobody waits any more", "sleep 1000", None),
+    ] {
+        let (mut request, ran) = daemon(&folder.path().join(name), then);
+        if expected == Some(ChildEnd::Limit(LimitKind::Wall)) {
+            request.limits.wall = Duration::from_millis(1500);
+        }
+        let capture = Child::capture(&spawner, request, None);
+        let pid = if let Some(expected) = expected {
+            assert_eq!(capture.await.unwrap().end, expected, "{name}");
+            let pid = ran().await;
+            assert!(!alive(&pid), "{name}: {pid} is still there");
+            pid
+        } else {
+            tokio::select! {
+                output = capture => panic!("{output:?}"),
+                pid = ran() => pid,
+            }
+        };
+        gone(&pid).await;
+        assert!(alive(&other_pid), "{name}: another program's is gone too");
+    }
+    drop((stdin, other_child));
+    gone(&other_pid).await;
+}
+
+/// A program that starts a daemon and goes on with `then`, and what waits for the daemon's number.
+fn daemon(file: &Path, then: &str) -> (ChildRequest, impl AsyncFn() -> String + use<>) {
+    let mut request = shell(&format!("{DAEMON}\n{then}"));
+    request.arguments.extend(["sh".into(), file.into()]);
+    request.environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    let file = file.to_owned();
+    let ran = async move || {
+        for _ in 0..400 {
+            if let Ok(pid) = std::fs::read_to_string(&file) {
+                return pid.trim().to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("there is no {}", file.display());
+    };
+    (request, ran)
 }

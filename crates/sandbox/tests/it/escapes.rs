@@ -62,7 +62,7 @@ const TRICKS: &[(&str, &str, &str)] = &[
     (
         "forge a function of the bootstrap's globals",
         "import types\nframe = sys._getframe()\nwhile frame.f_back: frame = frame.f_back\n\
-         code = compile('def f(): return ok(libc.unshare(NEWUSER), \"x\")', 'x', 'exec').co_consts[0]\n\
+         code = compile('def f(): return ok(libc.unshare(0x10000000), \"x\")', 'x', 'exec').co_consts[0]\n\
          result = attempt(types.FunctionType(code, frame.f_globals))",
         "\"EPERM\"",
     ),
@@ -311,6 +311,18 @@ result.update({f'unknown {number}': said for number in range(470, 520) \
     if (said := call(number, 0, 0, 0, 0, 0, 0)) not in ('EPERM', 'ENOSYS')})
 ";
 
+/// The whole code of a trick.
+pub fn with_prelude(trick: &str) -> String {
+    format!("{PRELUDE}\n{trick}")
+}
+
+/// What is tried, its code, and how it must end.
+pub fn tricks() -> Vec<(&'static str, String, &'static str)> {
+    let calls = [("system calls", CALLS, "{}")];
+    let calls = if cfg!(target_arch = "x86_64") { &calls[..] } else { &[] };
+    TRICKS.iter().chain(calls).map(|(name, trick, expected)| (*name, with_prelude(trick), *expected)).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_trick_is_contained_and_the_sandbox_serves_on() {
     let Some(sandbox) = sandbox().await else { return };
@@ -323,10 +335,9 @@ async fn every_trick_is_contained_and_the_sandbox_serves_on() {
     listener.set_nonblocking(true).unwrap();
     let input = json!({"secret": secret.path(), "port": listener.local_addr().unwrap().port()});
 
-    let calls = [("system calls", CALLS, "{}")];
     let mut wrong = Vec::new();
-    for (name, trick, expected) in TRICKS.iter().chain(if cfg!(target_arch = "x86_64") { &calls[..] } else { &[] }) {
-        let request = SandboxRequest::new(format!("{PRELUDE}\n{trick}")).input(&input).limits(limits());
+    for (name, trick, expected) in tricks() {
+        let request = SandboxRequest::new(trick).input(&input).limits(limits());
         let result = sandbox.run(&request).await.unwrap();
         let said = told(&result.ended);
         if !said.starts_with(expected) || said.contains("ESCAPED") {
@@ -340,33 +351,33 @@ async fn every_trick_is_contained_and_the_sandbox_serves_on() {
     assert_eq!(std::fs::read(secret.path()).unwrap(), b"secret");
 }
 
+/// What tries to outlive its time.
+pub const LONG: &[(&str, &str)] = &[
+    (
+        "every signal ignored",
+        "import signal\nfor number in signal.valid_signals():\n    try: signal.signal(number, signal.SIG_IGN)\n    \
+             except (OSError, ValueError): pass\nwhile True: pass",
+    ),
+    ("every signal blocked", "import signal, time\nsignal.pthread_sigmask(0, range(1, 65))\ntime.sleep(1000)"),
+    (
+        "threads that start threads",
+        "import threading\ndef again():\n    while True:\n        try: threading.Thread(target=again).start()\n        \
+             except RuntimeError: pass\nagain()",
+    ),
+    ("a lock that is held", "sys.setswitchinterval(1e6)\nx = 0\nwhile True: x += 1"),
+    ("exceptions that are caught", "while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+    ("a frame that never comes", "os.write(3, b'V\\x10\\0\\0\\0\"')\nos.read(3, 1)"),
+    ("drops of output", "import time\nwhile True:\n    print('x')\n    time.sleep(0.01)"),
+    ("an exit that hangs", "import atexit, time\natexit.register(time.sleep, 1000)\nos.read(3, 1)"),
+    ("deep in native code", "'a' * 30 == __import__('re').match(r'(a|aa)+$', 'a' * 60 + 'b')"),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_survives_its_time() {
     let Some(sandbox) = sandbox().await else { return };
     let limits = Limits { wall: Duration::from_millis(500), cpu: Duration::from_millis(400), ..limits() };
-    for (name, trick) in [
-        (
-            "every signal ignored",
-            "import signal\nfor number in signal.valid_signals():\n    try: signal.signal(number, signal.SIG_IGN)\n    \
-             except (OSError, ValueError): pass\nwhile True: pass",
-        ),
-        ("every signal blocked", "import signal, time\nsignal.pthread_sigmask(0, range(1, 65))\ntime.sleep(1000)"),
-        (
-            "threads that start threads",
-            "import threading\ndef again():\n    while True:\n        try: threading.Thread(target=again).start()\n        \
-             except RuntimeError: pass\nagain()",
-        ),
-        ("a lock that is held", "sys.setswitchinterval(1e6)\nx = 0\nwhile True: x += 1"),
-        (
-            "exceptions that are caught",
-            "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-        ),
-        ("a frame that never comes", "os.write(3, b'V\\x10\\0\\0\\0\"')\nos.read(3, 1)"),
-        ("drops of output", "import time\nwhile True:\n    print('x')\n    time.sleep(0.01)"),
-        ("an exit that hangs", "import atexit, time\natexit.register(time.sleep, 1000)\nos.read(3, 1)"),
-        ("deep in native code", "'a' * 30 == __import__('re').match(r'(a|aa)+$', 'a' * 60 + 'b')"),
-    ] {
-        let request = SandboxRequest::new(format!("{PRELUDE}\n{trick}")).limits(limits);
+    for (name, trick) in LONG {
+        let request = SandboxRequest::new(with_prelude(trick)).limits(limits);
         let said = told(&sandbox.run(&request).await.unwrap().ended);
         assert!(said == "limit wall" || said == "limit cpu", "{name}: {said}");
         assert_eq!(told(&run(&sandbox, "result = 1").await.ended), "1", "after {name}");

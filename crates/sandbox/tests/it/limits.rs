@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use toolgate_contracts::ErrorCode;
-use toolgate_sandbox::{Limits, SandboxError, SandboxRequest};
+use toolgate_sandbox::{Limits, SandboxError, SandboxRequest, Settings};
 
-use crate::world::{limits, run, sandbox, told};
+use crate::world::{limits, run, sandbox, sandbox_with, told};
 
-const CASES: &[(&str, &str, &str, &str)] = &[
+/// What is tried, how, which limit it runs into, and the reason that is told.
+pub const CASES: &[(&str, &str, &str, &str)] = &[
     ("endless work", "while True: pass", "cpu", "cpu"),
     ("work in native code", "import hashlib\nhashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)", "cpu", "cpu"),
     ("a number too large", "x = len(str(10 ** 10000000))", "cpu", "cpu"),
@@ -132,4 +133,67 @@ async fn limits_that_make_no_sense_and_sizes_that_are_too_large_are_refused() {
     }
     let error = refused(SandboxRequest::new("#".repeat(2 << 20))).await;
     assert!(matches!(error, SandboxError::TooLarge { what: "the code", .. }), "{error}");
+}
+
+/// The folders of this machine's control groups, where we may make some; version 2 in one, version 1 in two.
+pub fn groups() -> Vec<std::path::PathBuf> {
+    let whole = std::path::Path::new("/sys/fs/cgroup");
+    let candidates: &[&[&str]] = &[&["."], &["memory", "pids"]];
+    for names in candidates {
+        let parents: Vec<_> = names.iter().map(|name| whole.join(name)).collect();
+        let ours = |parent: &std::path::PathBuf| {
+            let probe = parent.join(format!("toolgate-probe-{}", std::process::id()));
+            let made = std::fs::create_dir(&probe).is_ok();
+            let limited =
+                ["memory.max", "memory.limit_in_bytes", "pids.max"].iter().any(|file| probe.join(file).exists());
+            let _ = std::fs::remove_dir(&probe);
+            made && limited
+        };
+        if parents.iter().all(ours) {
+            return parents;
+        }
+    }
+    Vec::new()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_group_holds_all_instances_together_and_goes_with_them() {
+    let cgroups = groups();
+    if cgroups.is_empty() {
+        eprintln!("SKIPPED: no control group of this machine lets us make groups in it");
+        return;
+    }
+    let settings =
+        Settings { limits: limits(), warm: 1, concurrent: 1, cgroups: cgroups.clone(), ..Settings::default() };
+    let Some(sandbox) = sandbox_with(settings).await else { return };
+    assert_eq!(told(&run(&sandbox, "result = 6 * 7").await.ended), "42");
+    let prefix = format!("toolgate-{}-", std::process::id());
+    let made = |parent: &std::path::PathBuf| {
+        let folders = std::fs::read_dir(parent).unwrap().flatten().map(|entry| entry.path());
+        let ours = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&prefix);
+        folders.filter(ours).collect::<Vec<_>>()
+    };
+    for parent in &cgroups {
+        let [folder] = made(parent).try_into().unwrap();
+        let inside = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap();
+        assert!(inside.lines().count() >= 2, "the interpreter and what it forked: {inside}");
+        let most = |file: &str| {
+            std::fs::read_to_string(folder.join(file)).ok().and_then(|text| text.trim().parse::<u64>().ok())
+        };
+        let each = limits().memory_bytes + limits().scratch_bytes;
+        if let Some(memory) = most("memory.max").or_else(|| most("memory.limit_in_bytes")) {
+            assert_eq!(memory, 2 * each + (128 << 20));
+        }
+        if let Some(processes) = most("pids.max") {
+            assert_eq!(processes, 2 * limits().processes + 16);
+        }
+    }
+    drop(sandbox);
+    for _ in 0..200 {
+        if cgroups.iter().all(|parent| made(parent).is_empty()) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("the groups are left over");
 }

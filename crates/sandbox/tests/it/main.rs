@@ -4,6 +4,9 @@
 
 mod children;
 mod escapes;
+mod gvisor;
 mod limits;
+mod plugins;
+mod python_wasm;
 mod runs;
 mod world;

@@ -37,6 +37,7 @@ pub fn told(ended: &Ended) -> String {
         Ended::Finished(value) => value.to_string(),
         Ended::Raised(raised) => format!("{}: {}", raised.kind, raised.message),
         Ended::Limit(limit) => format!("limit {}", limit.word()),
+        Ended::Failed(error) => format!("{:?}: {}", error.code, error.message),
         Ended::Died { how } => format!("died: {how}"),
         Ended::Unreadable { why } => format!("unreadable: {why}"),
     }

@@ -108,7 +108,7 @@ pub async fn decide(
     if wait > WAIT_S_MAX {
         return Err(Fault::invalid(format!("`wait` is {wait}"), "wait 0 to 60 whole seconds").at("/wait").into());
     }
-    Ok(Json(app.engine.decide(&caller, &id, choice, Duration::from_secs(wait)).await?))
+    Ok(Json(Box::pin(app.engine.decide(&caller, &id, choice, Duration::from_secs(wait))).await?))
 }
 
 /// The same decision for several calls of one tool to one destination, none of them critical. None makes a standing grant.
@@ -140,6 +140,6 @@ pub async fn decide_all(
     Body(bulk): Body<BulkDecision>,
 ) -> Result<Json<BulkAnswers>, Problem> {
     let BulkDecision { ids, input_digests, decision, reason } = bulk;
-    let choice = Choice { decision, reason, input: None, input_digest: None, standing: None };
+    let choice = Choice { decision, reason, input: None, input_digest: None, round: None, standing: None };
     Ok(Json(BulkAnswers { items: Box::pin(app.engine.decide_all(&caller, &ids, &input_digests, &choice)).await? }))
 }

@@ -26,8 +26,11 @@ const TAGS: &[(&str, &str)] = &[
     ("grants", "What people allow for a while without being asked each time."),
     ("inputs", "Questions to people, and their answers."),
     ("tools", "What can be called: registering, switching, versions."),
+    ("plugins", "Components that run tools, installed by the operator."),
+    ("upstreams", "Servers of others behind the gate, and what they offer."),
     ("search", "Finding tools and agents by words."),
     ("agents", "Who calls on somebody's behalf, and which tools they have."),
+    ("skills", "Instructions that clients offer their users and agents are given."),
     ("profiles", "Named sets of limits that tighten what agents may do."),
     ("policies", "Who may call which tool, and when a person is asked first."),
     ("guardrails", "What arguments and results are examined for."),
@@ -46,6 +49,8 @@ const TAGS: &[(&str, &str)] = &[
     ("limits", "How much may be used, and switches that stop things at once."),
     ("audit", "The log of what was done, and its proofs."),
     ("usage", "What was used, and what it cost."),
+    ("mcp", "The Model Context Protocol, for agents and their programs."),
+    ("oauth", "Letting clients of the Model Context Protocol in."),
     ("compat", "The shapes of the specifications that Toolgate unifies, for clients that know one of them."),
     ("work", "Tools that run in somebody's own process."),
     ("system", "Health, numbers, configuration and the database."),
@@ -88,6 +93,12 @@ pub fn complete(mut front: OpenApi, api: OpenApi) -> OpenApi {
     // This machine needs no key, others do.
     if let Some(metrics) = front.paths.paths.get_mut("/metrics").and_then(|path| path.get.as_mut()) {
         metrics.security = Some([vec![SecurityRequirement::default()], callers()].concat());
+    }
+    // A page can send a cookie, and an agent has none.
+    for (_, path) in front.paths.paths.iter_mut().filter(|(path, _)| path.starts_with("/mcp")) {
+        for operation in operations(path) {
+            operation.security = Some(vec![SecurityRequirement::new(KEY, Vec::<String>::new())]);
+        }
     }
     front.merge(api);
     let mut document = front;

@@ -115,7 +115,8 @@ async fn refuse_deciders(app: &App, request: &Parts) -> Result<(), Fault> {
     }
 }
 
-fn decides() -> Fault {
+/// No door of agents takes a credential that decides.
+pub fn decides() -> Fault {
     Fault::new(
         FaultKind::Forbidden,
         "a credential that may decide approvals is not accepted here",

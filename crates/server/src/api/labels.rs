@@ -33,6 +33,9 @@ pub async fn contexts(
 pub struct LabelReset {
     /// As `GET /api/v1/labels/contexts` names it.
     context: String,
+    /// Why it may be forgotten; the log keeps it.
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 /// Forgets what a caller has seen. Only for a person at a browser; runs keep what they have.
@@ -42,7 +45,7 @@ pub async fn reset(
     By(caller): By,
     Body(request): Body<LabelReset>,
 ) -> Result<Json<ContextView>, Problem> {
-    Ok(Json(app.engine.reset_labels(&caller, &request.context).await?))
+    Ok(Json(app.engine.reset_labels(&caller, &request.context, request.reason.as_deref()).await?))
 }
 
 /// What the operator accepts: which tools may be given data with which labels.

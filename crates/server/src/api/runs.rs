@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::{Envelope, Fault, LeaseId, Page, RunId};
 use toolgate_engine::control::Report;
-use toolgate_engine::external::{Kept, LeaseRequest, Leased, ToolEvent};
+use toolgate_engine::external::{Heartbeat, Kept, LeaseRequest, Leased, ToolEvent};
 use toolgate_engine::runs::{NewRun, RunSummary, RunView};
 use toolgate_store::runs::{Run, RunFilter, Step};
 use utoipa::{IntoParams, ToSchema};
@@ -119,14 +119,15 @@ pub async fn lease(
     })
 }
 
-/// Says that the worker is alive; the answer tells whether somebody wants the call stopped.
-#[utoipa::path(post, path = "/api/v1/work/{lease}/heartbeat", tag = "work", params(("lease" = String, Path)), responses((status = 200, body = Kept), (status = 409)))]
+/// Says that the worker is alive, and what the tool says meanwhile; the answer tells whether somebody wants the call stopped.
+#[utoipa::path(post, path = "/api/v1/work/{lease}/heartbeat", tag = "work", params(("lease" = String, Path)), request_body = Heartbeat, responses((status = 200, body = Kept), (status = 409)))]
 pub async fn heartbeat(
     State(app): State<App>,
     By(caller): By,
     Path(lease): Path<String>,
+    Body(beat): Body<Heartbeat>,
 ) -> Result<Json<Kept>, Problem> {
-    Ok(Json(app.engine.keep_alive(&caller, lease_id(&lease)?).await?))
+    Ok(Json(app.engine.keep_alive(&caller, lease_id(&lease)?, beat).await?))
 }
 
 /// Reports how leased work ended, once.

@@ -80,7 +80,8 @@ pub fn found(app: &App, caller: &Caller, query: &SearchQuery) -> Result<Vec<Capa
             && match entry.kind {
                 Kind::Tool => resolve(&entry.name).is_some(),
                 Kind::Agent => may_read_agents,
-                Kind::Skill | Kind::Workflow | Kind::Prompt => true,
+                Kind::Skill => registry.skills_of(caller).any(|skill| skill.spec.name.as_str() == entry.name),
+                Kind::Workflow | Kind::Prompt => true,
             }
     });
     let capability = |hit: toolgate_registry::search::Hit<'_>| {

@@ -5,9 +5,10 @@ use axum::extract::{FromRequest, Path, Request, State};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
+use toolgate_contracts::secret::is_secret_name;
 use toolgate_contracts::{
-    Caller, Fault, FaultKind, HostPattern, Page, Permission, SecretAllowed, SecretInfo, SecretPlace, SecretScope, Slug,
-    ToolRef, WorkspaceId,
+    Caller, Digest, Fault, FaultKind, HostPattern, Page, Permission, SecretAllowed, SecretInfo, SecretPlace,
+    SecretScope, Slug, ToolName, ToolRef, WorkspaceId,
 };
 use toolgate_engine::secrets::{Which, is_code};
 use toolgate_store::Change;
@@ -149,7 +150,8 @@ pub async fn list(
     let own = SecretPlace::of(caller.principal);
     let workspaces = app.store.workspaces(caller.tenant).await?;
     let secrets = app.store.secrets(caller.tenant).await?.into_iter();
-    let seen = secrets.filter(|secret| {
+    // What the server keeps for itself has names that no secret has.
+    let seen = secrets.filter(|secret| is_secret_name(&secret.name)).filter(|secret| {
         scopes.contains(&secret.scope) && (secret.scope != SecretScope::User || secret.scope_id == own.id)
     });
     let items: Vec<SecretView> = seen.map(|secret| view(secret, &workspaces, Vec::new())).collect();
@@ -374,6 +376,11 @@ fn add_tool(app: &App, caller: &Caller, allowed: &mut SecretAllowed, name: &str)
 }
 
 fn add_code(app: &App, caller: &Caller, allowed: &mut SecretAllowed, name: &str) -> Result<(), Fault> {
+    if let Some((server, place)) = upstream_of(app, caller, name)? {
+        // Not among the tools: what is given to a server is given to no tool that happens to have its name.
+        allowed.code.insert(server, place);
+        return Ok(());
+    }
     let tool = resolved(app, caller, name)?;
     if !is_code(&tool.definition) {
         let told =
@@ -385,6 +392,14 @@ fn add_code(app: &App, caller: &Caller, allowed: &mut SecretAllowed, name: &str)
         allowed.tools.push(tool.tool.name.clone());
     }
     Ok(())
+}
+
+/// A server of others, as it was accepted: what is given to it is given to all of its tools.
+fn upstream_of(app: &App, caller: &Caller, name: &str) -> Result<Option<(ToolName, Digest)>, Fault> {
+    let snapshot = app.registry.snapshot();
+    let upstreams = &snapshot.tenant(caller.tenant)?.upstreams;
+    let found = name.parse::<Slug>().ok().and_then(|name| upstreams.get(&name));
+    Ok(found.and_then(|stored| Some((stored.spec.as_tool_name()?, stored.place))))
 }
 
 /// Tools that are listed and yet get nothing, because they run code that nobody looked at.

@@ -17,6 +17,7 @@ use toolgate_registry::patch::Patch;
 use toolgate_registry::render::{Form, Rendered};
 use toolgate_registry::search::Kind;
 use toolgate_registry::snapshot::{ResolvedTool, Switch, TenantRegistry, Version};
+use toolgate_registry::tool_md::Authored;
 use toolgate_registry::toolset::{Outside, Standing, View};
 use toolgate_store::catalog::Lifecycle;
 use toolgate_store::cursor::ListOf;
@@ -206,12 +207,30 @@ pub async fn register(
     By(caller): By,
     Body(request): Body<RegisterRequest>,
 ) -> Result<Response, Problem> {
-    let registration = app.registry.register(&caller, &request.submitted()?, request.apply).await?;
+    let submitted = request.submitted()?;
+    // First without writing: whoever may not register it has nothing looked at.
+    let mut registration = app.registry.register(&caller, &submitted, false).await?;
+    if let Some(found) = unsound(&app, &submitted).await {
+        return Err(toolgate_registry::commands::refused(vec![found]).into());
+    }
+    if request.apply {
+        registration = app.registry.register(&caller, &submitted, true).await?;
+    }
     let revision = registration.revision;
     Ok(match revision {
         Some(revision) => Changed(registration, revision).into_response(),
         None => Json(registration).into_response(),
     })
+}
+
+/// What only the runner finds in a definition that can be read.
+async fn unsound(app: &App, submitted: &Submitted) -> Option<Finding> {
+    let Authored { definition, lines, .. } = submitted.parse().ok()?;
+    let error = app.engine.examine(&definition).await.err()?;
+    let mut found = [Finding::error("runner.syntax", "/runner/code", error.message, "mend the code")];
+    lines.locate(&mut found);
+    let [found] = found;
+    Some(found)
 }
 
 #[derive(Serialize, ToSchema)]
@@ -232,10 +251,11 @@ pub async fn lint(
     // Judging a large definition takes a while, and other requests do not wait for it.
     let _turn = app.judging.acquire().await.map_err(Fault::internal)?;
     let judge = {
-        let app = app.clone();
+        let (app, submitted) = (app.clone(), submitted.clone());
         move || app.registry.test(&caller, &submitted)
     };
-    let findings = tokio::task::spawn_blocking(judge).await.map_err(Fault::internal)??;
+    let mut findings = tokio::task::spawn_blocking(judge).await.map_err(Fault::internal)??;
+    findings.extend(unsound(&app, &submitted).await);
     let ok = findings.iter().all(|finding| finding.severity != toolgate_registry::finding::Severity::Error);
     Ok(Json(LintAnswer { ok, findings }))
 }

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{Envelope, ErrorCode, Fault, FaultKind, Status, ToolError};
+use toolgate_contracts::{Envelope, ErrorCode, Fault, Status, ToolError};
 use toolgate_store::calls::CallRecord;
 use utoipa::ToSchema;
 
@@ -147,7 +147,7 @@ impl Answer {
 
     /// A request that made no call.
     pub fn refused(request_id: &str, fault: &Fault) -> Self {
-        let error = error_of(fault);
+        let error = ToolError::of(fault);
         Self::new(request_id, number_of(error.code), json!({"error": error}))
     }
 
@@ -172,31 +172,6 @@ fn script_first(mut output: Map<String, Value>, millis: i64) -> Value {
     let mut ordered: Map<String, Value> = first.iter().filter_map(|name| output.shift_remove_entry(*name)).collect();
     ordered.extend(output);
     Value::Object(ordered)
-}
-
-/// A refused request in the form of a failed call.
-pub fn error_of(fault: &Fault) -> ToolError {
-    let mut details = json!({"remedy": fault.remedy()});
-    // The reasons of a code are a closed list; a fault that has none of them says none.
-    match fault.kind() {
-        FaultKind::Forbidden | FaultKind::NotFound | FaultKind::TooLarge => {
-            details["reason"] = fault.kind().reason().into();
-        }
-        FaultKind::RateLimited => details["reason"] = "rate".into(),
-        _ => {}
-    }
-    if let Some(reason) = fault.details().and_then(|details| details.get("reason")) {
-        details["reason"] = reason.clone();
-    }
-    if let Some(pointer) = fault.pointer() {
-        details["pointer"] = pointer.into();
-    }
-    ToolError {
-        code: fault.kind().code(),
-        message: fault.told().to_owned(),
-        details: Some(details),
-        retry_after_s: None,
-    }
 }
 
 /// An audit event before it is signed, members in their order.

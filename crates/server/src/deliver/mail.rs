@@ -90,6 +90,7 @@ async fn send(app: &App, mailer: &Mailer, address: &str, notice: &Notice, known:
     let mail = Mail {
         from: app.config.get("mail_from").to_owned(),
         to: vec![address.to_owned()],
+        cc: Vec::new(),
         subject,
         text,
         message_id: format!("{}.{copy}@{host}", notice.id),

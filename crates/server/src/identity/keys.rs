@@ -96,7 +96,7 @@ impl App {
     }
 
     /// Whoever holds a key of an agent acts as the agent, so making one needs the right to manage it.
-    async fn managed_agent(&self, caller: &Caller, name: &str) -> Result<AgentId, Fault> {
+    pub(crate) async fn managed_agent(&self, caller: &Caller, name: &str) -> Result<AgentId, Fault> {
         let unknown = || Fault::not_found("agent", name).at("/agent");
         let snapshot = self.registry.snapshot();
         let agent = snapshot.tenant(caller.tenant)?.agent(name).ok_or_else(unknown)?;
@@ -128,6 +128,8 @@ impl App {
             owner_name: owner.name,
             agent,
             scopes,
+            client: None,
+            resource: None,
             created_at: now,
             expires_at: expires_in_s.map(|seconds| now.plus_seconds(seconds)),
             revoked_at: None,

@@ -58,6 +58,7 @@ impl App {
         let mail = Mail {
             from: self.config.get("mail_from").to_owned(),
             to: vec![address.to_owned()],
+            cc: Vec::new(),
             subject: subject.to_owned(),
             text,
             message_id: format!("{id}@{host}"),

@@ -159,11 +159,14 @@ impl Flow {
     }
 }
 
+/// The path travels in a cookie; that of an OAuth client's request is the longest.
+const PATH_BYTES_MAX: usize = 2048;
+
 /// Whether a text is a path of this server, and nothing that a browser takes for another host.
 pub fn is_own_path(path: &str) -> bool {
     let rest = path.strip_prefix('/');
     rest.is_some_and(|rest| !rest.starts_with(['/', '\\']))
-        && path.len() <= 512
+        && path.len() <= PATH_BYTES_MAX
         && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
 }
 

@@ -42,7 +42,8 @@ const HEAD: &str = "\
 
 /// What a name means in the caller's own tenant, or what is the same for all: another tenant's administrator gets
 /// through, and touches nothing of the tenant `default`.
-const NAMED_ALIKE: [&str; 9] = [
+const NAMED_ALIKE: [&str; 10] = [
+    "GET /.well-known/oauth-protected-resource/mcp/{agent}",
     "GET /docs/errors/{reason}",
     "PUT /api/v1/guardrails/{guardrail}",
     "PUT /api/v1/profiles/{profile}",
@@ -55,8 +56,9 @@ const NAMED_ALIKE: [&str; 9] = [
     "POST /api/v1/server-keys/{kind}/rotate",
 ];
 
-/// What answers to nobody here, since nothing is configured for it; tested with what is in `oidc.rs`.
-const UNCONFIGURED: [&str; 1] = ["POST /api/v1/session/oidc"];
+/// What answers to nobody here, since nothing is configured for it, or since it takes what a client alone has, such as a
+/// code or a session of the protocol; tested in `oidc.rs`, `oauth.rs` and `mcp.rs`.
+const UNCONFIGURED: [&str; 4] = ["POST /api/v1/session/oidc", "POST /oauth/token", "GET /mcp", "GET /mcp/{agent}"];
 
 /// What ends a browser session, or gives it a new secret.
 fn ends_session(route: &Route) -> bool {

@@ -223,7 +223,7 @@ async fn only_the_operator_says_that_a_tool_does_less_than_its_runner_might() {
         assert!(world.names(&admin, "class=none").await.contains(&"lookUp".to_owned()));
         // The same file again changes nothing, and a composition may now be as mild as its step.
         assert_eq!(world.register(&author, external("lookUp", json!({}))).await.ok()["action"], "unchanged");
-        let steps = json!({"egress_class": "none", "sink": "open", "runner": {"kind": "composition", "steps": [{"id": "one", "tool": "lookUp"}]}});
+        let steps = json!({"egress_class": "none", "sink": "open", "runner": {"kind": "composition", "steps": [{"id": "one", "tool": "lookUp", "input": {"id": "7"}}]}});
         world.register(&author, tool("lookTwice", steps)).await.ok();
 
         // Another behaviour has its own class again; a description has not.
@@ -265,7 +265,7 @@ async fn a_class_is_raised_for_every_version_and_never_put_below_what_is_known()
         assert_eq!(world.get(&As::Owner, "/api/v1/tools/echo").await.ok()["requires_approval"], true);
         classify("echo", json!({"egress_class": "none", "reason": "never mind"})).await.ok();
         world.register(&As::Owner, external("sendIt", json!({}))).await.ok();
-        let steps = json!({"egress_class": "write", "sink": "open", "runner": {"kind": "composition", "steps": [{"id": "one", "tool": "sendIt"}]}});
+        let steps = json!({"egress_class": "write", "sink": "open", "runner": {"kind": "composition", "steps": [{"id": "one", "tool": "sendIt", "input": {"id": "7"}}]}});
         world.register(&As::Owner, tool("sendTwice", steps)).await.ok();
         let refused = classify("sendTwice", json!({"egress_class": "none", "reason": "x"})).await.refused(400);
         assert_eq!(refused["pointer"], "/egress_class");

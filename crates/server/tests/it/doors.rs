@@ -100,6 +100,15 @@ async fn every_api_route_needs_a_caller() {
             "/api/v1/session/invitation/accept",
             "/invoke",
             "/.well-known/jwks.json",
+            // Of clients that have nothing yet: what is public, and what a code or a token in the body proves.
+            "/.well-known/oauth-authorization-server",
+            "/.well-known/oauth-protected-resource",
+            "/.well-known/oauth-protected-resource/mcp",
+            "/.well-known/oauth-protected-resource/mcp/{agent}",
+            "/oauth/client.json",
+            "/oauth/register",
+            "/oauth/revoke",
+            "/oauth/token",
         ];
         let mut checked = 0;
         for (path, methods) in document["paths"].as_object().unwrap() {

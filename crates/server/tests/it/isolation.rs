@@ -9,14 +9,14 @@ async fn two_tenants_do_not_meet() {
     every_world(async |world| {
         world.tenant("left").await;
         world.tenant("right").await;
-        let left = world.user("left", "lea", &["admin"]).await;
+        let left = world.user("left", "leonora", &["admin"]).await;
         let right = world.user("right", "rob", &["admin"]).await;
         world.register(&left, tool("secretPlan", json!({}))).await.ok();
         world.send(&left, "POST", "/api/v1/agents", json!({"name": "spy"})).await.ok();
         world.send(&left, "PUT", "/api/v1/profiles/strict", json!({"name": "strict"})).await.ok();
         world.send(&left, "PUT", "/api/v1/tools/echo/enabled", json!({"enabled": false})).await.ok();
 
-        for path in ["/tools/secretPlan", "/agents/spy", "/profiles/strict", "/users/lea", "/agents/spy/tools"] {
+        for path in ["/tools/secretPlan", "/agents/spy", "/profiles/strict", "/users/leonora", "/agents/spy/tools"] {
             let there = world.get(&right, &format!("/api/v1{path}")).await.refused(404);
             let nowhere = world
                 .get(
@@ -26,7 +26,7 @@ async fn two_tenants_do_not_meet() {
                         path.replace("secretPlan", "nothing1")
                             .replace("spy", "nob")
                             .replace("strict", "nothin")
-                            .replace("lea", "nob")
+                            .replace("leonora", "nobodys")
                     ),
                 )
                 .await
@@ -45,7 +45,7 @@ async fn two_tenants_do_not_meet() {
             "/tools?all=true",
         ] {
             let list = world.get(&right, &format!("/api/v1{path}")).await.ok().to_string();
-            for word in ["secretPlan", "spy", "strict", "lea", "\"left\""] {
+            for word in ["secretPlan", "spy", "strict", "leonora", "\"left\""] {
                 assert!(!list.contains(word), "{path} shows {word}: {list}");
             }
         }

@@ -102,6 +102,19 @@ fn who_may_call_is_said_for_every_operation() {
         "POST /api/v1/session/link",
         "POST /invoke",
         "GET /.well-known/jwks.json",
+        "GET /.well-known/oauth-authorization-server",
+        "GET /.well-known/oauth-protected-resource",
+        "GET /.well-known/oauth-protected-resource/mcp",
+        "GET /.well-known/oauth-protected-resource/mcp/{agent}",
+        "GET /oauth/client.json",
+        "POST /oauth/register",
+        "POST /oauth/token",
+        "POST /oauth/revoke",
+        // Keys and tokens, and no cookie.
+        "GET /mcp",
+        "POST /mcp",
+        "GET /mcp/{agent}",
+        "POST /mcp/{agent}",
     ];
     assert_eq!(open, expected.iter().map(|name| (*name).to_owned()).collect());
 }

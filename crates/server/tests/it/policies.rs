@@ -99,8 +99,8 @@ async fn guardrails_are_set_tried_and_removed() {
         let stopped = world.send(&As::Owner, "POST", "/api/v1/calls", call).await.ok();
         assert_eq!(stopped["error"]["details"]["guardrail"], "no-keys");
         let wrong = json!({"name": "w", "stage": "TOOL_CALL", "detector": {"kind": "wasm", "name": "x"}, "on_match": "ask"});
-        let refused = world.send(&As::Owner, "PUT", "/api/v1/guardrails/w", wrong).await.refused(400);
-        assert_eq!(refused["pointer"], "/detector/kind");
+        let refused = world.send(&As::Owner, "PUT", "/api/v1/guardrails/w", wrong).await.refused(404);
+        assert_eq!(refused["pointer"], "/detector/name");
         for role in ["member", "author", "service", "approver"] {
             let who = world.user("default", role, &[role]).await;
             world.send(&who, "PUT", "/api/v1/guardrails/no-keys", guardrail.clone()).await.refused(403);

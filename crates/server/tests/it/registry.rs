@@ -255,7 +255,7 @@ async fn a_tool_in_use_cannot_be_deleted() {
         world.register(&As::Owner, tool("readRecord", json!({}))).await.ok();
         let composed = tool(
             "twice",
-            json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord"}]}}),
+            json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord", "input": {"id": "7"}}]}}),
         );
         world.register(&As::Owner, composed).await.ok();
         let refused = world.send(&As::Owner, "DELETE", "/api/v1/tools/readRecord", json!(null)).await.refused(409);
@@ -265,7 +265,7 @@ async fn a_tool_in_use_cannot_be_deleted() {
         world.get(&As::Owner, "/api/v1/tools/readRecord").await.refused(404);
         let missing = tool(
             "twice",
-            json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord"}]}}),
+            json!({"sink": "fixed", "runner": {"kind": "composition", "steps": [{"id": "a", "tool": "readRecord", "input": {"id": "7"}}]}}),
         );
         world.register(&As::Owner, missing).await.refused(400);
     })
@@ -275,20 +275,29 @@ async fn a_tool_in_use_cannot_be_deleted() {
 #[tokio::test]
 async fn search_finds_what_is_meant_and_only_what_one_has() {
     every_world(async |world| {
-        let mail = tool("send_email", json!({
-            "description": "Sends an e-mail to one recipient. Use it to tell somebody something. Do not use it for notes.",
-            "tags": ["email", "notify"], "category": "communication", "egress_class": "write", "runner": {"kind": "external"},
-        }));
-        world.register(&As::Owner, mail).await.ok();
-        world.send(&As::Owner, "POST", "/api/v1/agents", json!({"name": "mailer", "description": "Writes and sends messages"})).await.ok();
-        let search = async |query: &str| world.get(&As::Owner, &format!("/api/v1/search?{query}")).await.ok()["items"].clone();
+        world
+            .send(
+                &As::Owner,
+                "POST",
+                "/api/v1/agents",
+                json!({"name": "mailer", "description": "Writes and sends messages"}),
+            )
+            .await
+            .ok();
+        let search =
+            async |query: &str| world.get(&As::Owner, &format!("/api/v1/search?{query}")).await.ok()["items"].clone();
         let hits = search("q=send%20a%20notification").await;
-        assert_eq!((hits[0]["name"].as_str(), hits[0]["kind"].as_str(), hits[0]["risk"].as_str()), (Some("send_email"), Some("tool"), Some("critical")));
+        assert_eq!(
+            (hits[0]["name"].as_str(), hits[0]["kind"].as_str(), hits[0]["risk"].as_str()),
+            (Some("send_email"), Some("tool"), Some("critical"))
+        );
         assert_eq!(search("q=calcluator").await[0]["name"], "calculator");
         assert_eq!(search("q=mailer&kind=agent").await[0]["kind"], "agent");
         world.get(&As::Owner, "/api/v1/search?q=").await.refused(400);
         world.send(&As::Owner, "PUT", "/api/v1/tools/send_email/enabled", json!({"enabled": false})).await.ok();
-        assert!(search("q=send_email&kind=tool").await.as_array().unwrap().iter().all(|hit| hit["name"] != "send_email"));
+        assert!(
+            search("q=send_email&kind=tool").await.as_array().unwrap().iter().all(|hit| hit["name"] != "send_email")
+        );
     })
     .await;
 }
@@ -298,23 +307,28 @@ async fn lists_filter_and_page_and_cursors_belong_to_their_list() {
     every_world(async |world| {
         for number in 0..12 {
             world
-                .register(
-                    &As::Owner,
-                    tool(&format!("readRecord{number:02}"), json!({"category": "data/visualization"})),
-                )
+                .register(&As::Owner, tool(&format!("readRecord{number:02}"), json!({"category": "creative/prints"})))
                 .await
                 .ok();
         }
-        assert_eq!(world.names(&As::Owner, "category=data").await.len(), 12, "a category holds those below it");
+        assert_eq!(world.names(&As::Owner, "category=creative").await.len(), 12, "a category holds those below it");
         assert_eq!(world.names(&As::Owner, "origin=code").await.len(), toolgate_toolbox::BUILTINS.names.len());
-        assert_eq!(world.names(&As::Owner, "risk=critical").await, ["write_file"]);
-        let first = world.get(&As::Owner, "/api/v1/tools?category=data&limit=5").await.ok();
+        let critical = world.names(&As::Owner, "risk=critical").await;
+        assert!(
+            critical.iter().any(|name| name == "write_file") && !critical.iter().any(|name| name == "echo"),
+            "{critical:?}"
+        );
+        let first = world.get(&As::Owner, "/api/v1/tools?category=creative&limit=5").await.ok();
         let cursor = first["next_cursor"].as_str().unwrap();
-        let second = world.get(&As::Owner, &format!("/api/v1/tools?category=data&limit=5&cursor={cursor}")).await.ok();
+        let second =
+            world.get(&As::Owner, &format!("/api/v1/tools?category=creative&limit=5&cursor={cursor}")).await.ok();
         assert_eq!(second["items"][0]["name"], "readRecord05");
         world.get(&As::Owner, &format!("/api/v1/tools?category=system&cursor={cursor}")).await.refused(400);
         world.tenant("other").await;
-        world.get(&As::OwnerOf("other"), &format!("/api/v1/tools?category=data&cursor={cursor}")).await.refused(400);
+        world
+            .get(&As::OwnerOf("other"), &format!("/api/v1/tools?category=creative&cursor={cursor}"))
+            .await
+            .refused(400);
         world.get(&As::Owner, "/api/v1/tools?limit=0").await.refused(400);
         world.get(&As::Owner, "/api/v1/tools?colour=red").await.refused(400);
         let categories = world.get(&As::Owner, "/api/v1/categories").await.ok();

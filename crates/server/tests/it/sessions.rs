@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use toolgate_server::{BACKGROUND_HEADER, TENANT_HEADER};
+use toolgate_server::{BACKGROUND_HEADER, PRINCIPAL_HEADER, TENANT_HEADER};
 use tower::ServiceExt as _;
 
 use crate::sign_in::cookie;
@@ -235,6 +235,11 @@ async fn a_page_of_one_tenant_does_nothing_in_another() {
                 assert_eq!(refused["detail"], "you switched to `default` in another tab");
             }
         }
+        // Nor as somebody who signed in since.
+        let me = world.get(&session, "/api/v1/me").await.ok()["principal"].as_str().unwrap().to_owned();
+        let other = [(PRINCIPAL_HEADER, "user:00000000-0000-7000-8000-000000000001")];
+        world.browse(&session, "POST", "/api/v1/users", &other, make.clone()).await.refused(409);
+        world.browse(&session, "GET", "/api/v1/me", &[(PRINCIPAL_HEADER, &me)], Value::Null).await.ok();
         assert_eq!(agents().await, before);
         // Who is signed in is told whatever the page thinks.
         let shown = world.browse(&session, "GET", "/api/v1/session", &[(TENANT_HEADER, "other")], Value::Null).await;
@@ -286,6 +291,34 @@ async fn every_spelling_of_a_name_is_one_person_counted_once() {
             world.post(&As::Owner, "/api/v1/users", json!({"name": name})).await.refused(409);
         }
         assert_eq!(world.get(&As::Owner, "/api/v1/users/ZOE").await.ok()["name"], "Zoe");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn being_right_in_one_tenant_forgives_no_guess_at_another() {
+    every_world(async |world| {
+        world.tenant("other").await;
+        world.person("ada", Some("ada@example.com"), &["member"], GOOD).await;
+        // Whoever manages the other tenant takes her address and a password of their own.
+        let theirs = As::OwnerOf("other");
+        world.post(&theirs, "/api/v1/users", json!({"name": "eve", "email": "ada@example.com"})).await.ok();
+        let link = world.post(&theirs, "/api/v1/users/eve/reset", json!({})).await.ok();
+        let token = link["url"].as_str().unwrap().split_once("/reset#").unwrap().1.to_owned();
+        let finish = json!({"token": token, "password": OTHER});
+        world.post(&As::Nobody, "/api/v1/session/reset/finish", finish).await;
+        let enter = async |password: &str| {
+            let body = json!({"user": "ada@example.com", "password": password});
+            world.post(&As::Nobody, "/api/v1/session/password", body).await.status
+        };
+        let mut told = Vec::new();
+        for round in 0..8 {
+            for guess in 0..3 {
+                told.push(enter(&format!("is it this one {round} {guess}")).await);
+            }
+            told.push(enter(OTHER).await);
+        }
+        assert!(told.contains(&429), "{told:?}");
     })
     .await;
 }

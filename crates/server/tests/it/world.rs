@@ -1,13 +1,17 @@
 //! A running application on a fresh database, and people with keys to it.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use toolgate_contracts::{Clock, Rng, Timestamp};
-use toolgate_engine::Runners;
-use toolgate_server::{App, CodeTools, Config, LocalCaller, Printed, Wiring};
+use toolgate_engine::{Runners, Wiring};
+use toolgate_mcp::runner::Servers;
+use toolgate_runners::{Compositions, Plugins};
+use toolgate_server::{App, CodeTools, Config, LocalCaller, Printed};
 use toolgate_store::testing::{Database, every_database};
 use toolgate_store::{Kind, MIGRATIONS};
 use toolgate_toolbox::{Builtin, Tools};
@@ -21,9 +25,13 @@ fn printed_by(_: Vec<String>) -> Printed {
 }
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
-    let Wiring { store, clock, rng, data, outside: _ } = *wiring;
-    let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: data.join("files") };
-    Runners::default().with("builtin", std::sync::Arc::new(Builtin::new(tools)))
+    let Wiring { store, data, outside, .. } = *wiring;
+    let plugins = Plugins::open(data, store.clone(), outside.clone()).unwrap();
+    Runners::default()
+        .with("builtin", Arc::new(Builtin::new(Tools::new(wiring))))
+        .with("composition", Arc::new(Compositions::default()))
+        .with("mcp", Arc::new(Servers::starting(wiring)))
+        .with("wasm", Arc::new(plugins))
 }
 
 pub struct World {
@@ -126,7 +134,8 @@ impl World {
 }
 
 pub async fn open(database: &Database, folder: &std::path::Path, clock: Clock, seed: u64) -> App {
-    let flags = [("database", database.url.clone())];
+    // Nobody waits in a test for a person who does not come.
+    let flags = [("database", database.url.clone()), ("mcp_patience_seconds", "0".to_owned())];
     let config = Config::load(None, std::iter::empty(), &flags).unwrap();
     let _ = matches!(database.kind, Kind::Sqlite);
     App::open(config, folder, CODE, clock, Rng::seeded(seed)).await.map_err(|fault| format!("{fault:?}")).unwrap()

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{HitlMode, Label};
 use toolgate_contracts::{
-    AgentId, CallId, Caller, Digest, KeyId, Principal, RunId, SessionId, TenantId, Timestamp, TokenId, json,
+    AgentId, CallId, Caller, Digest, KeyId, Permission, Principal, RunId, SessionId, TenantId, Timestamp, TokenId, json,
 };
 
 /// How a caller came in.
@@ -76,6 +76,9 @@ pub struct Binding {
     pub labels: Vec<Label>,
     pub policy_revision: i64,
     pub mode: HitlMode,
+    /// The right that the call needs and its caller lacks: whoever approves holds it and lends it for this call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrows: Option<Permission>,
     /// The log in which it was asked: a restored database begins another.
     pub epoch: String,
     /// Set with the decision: who approved, until when it holds, and what makes it unlike any other.
@@ -95,4 +98,22 @@ impl Binding {
     pub fn value(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
+}
+
+/// What a call would do, worked out once when people were asked about it. It is about one input of one tool at one
+/// moment: what the tool works on may have changed since.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Preview {
+    pub at: Timestamp,
+    pub input_digest: Digest,
+    pub behaviour_digest: Digest,
+    /// What the runner would do, in its own members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<serde_json::Value>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// It was longer, and was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }

@@ -6,7 +6,7 @@ mod errors;
 mod migration;
 mod pipeline;
 mod session;
-mod tls;
+pub(crate) mod tls;
 mod values;
 mod writer;
 

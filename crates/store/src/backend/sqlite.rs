@@ -67,6 +67,10 @@ impl Sqlite {
         })
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub async fn query(&self, text: Arc<Text>, parameters: Vec<Value>) -> Result<Vec<Row>, Error> {
         self.readers.query(text, parameters).await
     }

@@ -164,6 +164,13 @@ impl Store {
         rows.first().map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
     }
 
+    /// Whether anything is remembered under keys of theirs.
+    pub async fn has_requests(&self, tenant: TenantId, who: &str, now: Timestamp) -> Result<bool, Error> {
+        let sql = "SELECT 1 FROM request_ids WHERE tenant_id = $1 AND principal = $2 AND expires_at > $3 LIMIT 1";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![who.into(), now.into()]).await?;
+        Ok(!rows.is_empty())
+    }
+
     /// Which call has a place in a run.
     pub async fn call_at_place(&self, tenant: TenantId, run: RunId, seq: u32) -> Result<Option<CallId>, Error> {
         let sql = "SELECT call_id FROM run_calls WHERE tenant_id = $1 AND run_id = $2 AND seq = $3";

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use toolgate_contracts::definition::{EgressClass, Risk};
 use toolgate_contracts::{
-    AgentId, Definition, Digest, Fault, FoldedName, Profile, ProfileId, TenantId, Timestamp, ToolId, ToolName,
+    AgentId, Definition, Digest, Fault, FoldedName, Profile, ProfileId, Runner, TenantId, Timestamp, ToolId, ToolName,
     VersionId, json,
 };
 
@@ -81,13 +81,17 @@ impl Change {
             members.shift_remove("output_schema");
             members.insert("input_schema".into(), Json::Bool(true));
         }
+        let plugin = match &definition.runner {
+            Runner::Wasm(wasm) => wasm.digest,
+            _ => None,
+        };
         let Lifecycle { state, message, remove_by, replaced_by } = lifecycle;
         let used = format!("version {version} of `{}` was published before with another definition", definition.name);
         self.expecting(
             Expect::Rows(1, Fault::conflict(used, "leave `version` out, or write a higher one").at("/version")),
             "INSERT INTO tool_versions (tenant_id, id, tool_id, version, definition, input_schema, output_schema, source,
-                definition_digest, behaviour_digest, state, message, remove_by, replaced_by, published_by, created_at)
-             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16
+                definition_digest, behaviour_digest, state, message, remove_by, replaced_by, published_by, created_at, plugin)
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $18
              WHERE NOT EXISTS (SELECT 1 FROM tool_tombstones WHERE tenant_id = $1 AND folded = $17 AND version = $4
                 AND definition_digest <> $9)",
             [
@@ -107,6 +111,7 @@ impl Change {
                 published_by.into(),
                 (*created_at).into(),
                 definition.name.folded().as_str().into(),
+                plugin.into(),
             ],
         )
     }
@@ -132,7 +137,8 @@ impl Change {
     pub fn set_lifecycle(&mut self, version: VersionId, lifecycle: &Lifecycle) -> &mut Self {
         let Lifecycle { state, message, remove_by, replaced_by } = lifecycle;
         self.then(
-            "UPDATE tool_versions SET state = $3, message = $4, remove_by = $5, replaced_by = $6 WHERE tenant_id = $1 AND id = $2",
+            "UPDATE tool_versions SET state = $3, message = $4, remove_by = $5, replaced_by = $6, was_state = NULL, was_message = NULL
+             WHERE tenant_id = $1 AND id = $2",
             [
                 version.into(),
                 state.as_str().into(),
@@ -140,6 +146,24 @@ impl Change {
                 remove_by.clone().into(),
                 replaced_by.clone().into(),
             ],
+        )
+    }
+
+    /// Blocks a version for as long as its server does not offer it; where it stood is kept beside.
+    pub fn block_gone(&mut self, version: VersionId, message: &str) -> &mut Self {
+        self.then(
+            "UPDATE tool_versions SET was_state = state, was_message = message, state = 'blocked', message = $3
+             WHERE tenant_id = $1 AND id = $2 AND state <> 'blocked'",
+            [version.into(), message.into()],
+        )
+    }
+
+    /// Puts a version that was gone back to where it stood.
+    pub fn unblock_gone(&mut self, version: VersionId) -> &mut Self {
+        self.then(
+            "UPDATE tool_versions SET state = was_state, message = was_message, was_state = NULL, was_message = NULL
+             WHERE tenant_id = $1 AND id = $2 AND state = 'blocked' AND was_state IS NOT NULL",
+            [version.into()],
         )
     }
 

@@ -121,6 +121,8 @@ async fn keys_are_found_by_id_and_by_name() {
                 owner_name: String::new(),
                 agent: None,
                 scopes: vec![],
+                client: None,
+                resource: None,
                 created_at: product.clock.now(),
                 expires_at: None,
                 revoked_at: None,

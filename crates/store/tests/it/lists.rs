@@ -97,7 +97,7 @@ async fn retention_forgets_finished_calls_and_erasure_a_person_s_payloads() {
         );
         let mut change = Change::new(product.tenant);
         change.forget_calls_before(horizon, product.clock.now());
-        assert_eq!(product.store.commit(change).await.unwrap().changed, [0, 0, 1]);
+        assert_eq!(product.store.commit(change).await.unwrap().changed, [0, 0, 0, 1]);
 
         let person = Principal::User(first);
         assert_eq!(product.store.count_calls_of(product.tenant, person).await.unwrap(), 1);

@@ -8,6 +8,7 @@ mod closing;
 mod crash;
 mod cut;
 mod failures;
+mod files;
 mod lists;
 mod lock;
 mod migrations;

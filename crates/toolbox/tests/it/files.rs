@@ -206,8 +206,7 @@ async fn a_folder_that_cannot_be_made_is_told() {
     every_world(async |world| {
         fs::write(world.files.parent().unwrap().join("blocked"), "a file").unwrap();
         let files = world.files.parent().unwrap().join("blocked/files");
-        let store = world.store.clone();
-        let runner = Builtin::new(Tools { store, clock: world.clock.clone(), rng: world.rng.clone(), files });
+        let runner = Builtin::new(Tools { files, ..world.tools.clone() });
         let call = world.call("write_file", writing("x", "x"));
         let refused = error(runner.run(toolgate_engine::testing::permit(call)).await);
         assert_eq!((refused.code, refused.reason()), (SandboxError, "disk"), "{}", refused.message);

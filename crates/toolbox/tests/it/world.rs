@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolgate_contracts::{Clock, Definition, ErrorCode, Id, Rng, Slug, TenantId, Timestamp, ToolError};
-use toolgate_engine::{Call, Outcome, Runner as _, testing};
+use toolgate_engine::{Call, Keyed, Outcome, Outside, Runner as _, Wiring, testing};
 use toolgate_registry::commands::Registry;
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::testing::{every_store, tenant as tenant_row};
 use toolgate_store::{Change, Store};
 use toolgate_toolbox::{BUILTINS, Builtin, TOOLS, Tools};
-use toolgate_vault::Secret;
+use toolgate_vault::{Keyring, MasterKey, Secret, Vault};
 
 /// The value of every secret that a tool declares.
 const KEY: &str = "a key for the example";
@@ -21,10 +21,10 @@ pub struct World {
     pub slug: Slug,
     pub clock: Clock,
     pub rng: Rng,
-    pub store: Store,
+    pub tools: Tools,
     pub runner: Arc<Builtin>,
     pub files: PathBuf,
-    registry: Registry,
+    registry: Arc<Registry>,
     _folder: tempfile::TempDir,
 }
 
@@ -46,9 +46,24 @@ impl World {
         registry.publish_code_tools(TOOLS).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let files = folder.path().join("files");
-        let tools = Tools { store: store.clone(), clock: clock.clone(), rng: rng.clone(), files: files.clone() };
-        let runner = Arc::new(Builtin::new(tools));
-        Self { tenant, slug: "acme".parse().unwrap(), clock, rng, store, runner, files, registry, _folder: folder }
+        let registry = Arc::new(registry);
+        let outside = Outside::new(Arc::clone(&registry), store.clone(), clock.clone(), rng.clone());
+        let master = MasterKey::parse(&"2a".repeat(32)).unwrap();
+        let keyring = Keyring::open(store.clone(), master, None, clock.clone(), rng.clone()).await.unwrap();
+        let tools = Tools::new(&Wiring {
+            store: &store,
+            clock: &clock,
+            rng: &rng,
+            data: folder.path(),
+            registry: &registry,
+            outside: &outside,
+            mailer: None,
+            keyed: &Keyed::new(keyring.clone()),
+            vault: &Vault::new(store.clone(), keyring, clock.clone(), rng.clone()),
+            entries: &Arc::default(),
+        });
+        let runner = Arc::new(Builtin::new(tools.clone()));
+        Self { tenant, slug: "acme".parse().unwrap(), clock, rng, tools, runner, files, registry, _folder: folder }
     }
 
     pub fn tool(&self, name: &str) -> ResolvedTool {

@@ -74,6 +74,11 @@ export function Outcome({
         </span>
       </header>
       {cancel.error && <Problem error={cancel.error} />}
+      {call.awaits_worker && (
+        <p className={css.quiet}>
+          No worker has taken it yet. It runs when one that leases this tool comes, and fails when its time is over.
+        </p>
+      )}
       {call.status === 'pending' && <Waiting call={call} refetch={live.refetch} />}
       {said !== '' && (
         <div className={css.said}>

@@ -17,6 +17,7 @@ import type { Tool } from '../definition'
 import { act, FINAL, reference, toolQueries } from '../queries'
 import { Before } from './Before'
 import { useWhyNotConfirm } from './confirming'
+import { withoutDryRun, withoutDryRunValue } from './dryRun'
 import { useLiveCall } from './live'
 import { Outcome } from './Outcome'
 import css from './Run.module.css'
@@ -67,7 +68,10 @@ function Bench({
 }) {
   const me = useMe()
   const client = useQueryClient()
-  const [value, setValue] = useState<Json>(() => begins ?? initialValue(tool.inputSchema))
+  const schema = useMemo(() => withoutDryRun(tool.inputSchema), [tool.inputSchema])
+  const [value, setValue] = useState<Json>(() =>
+    begins === undefined ? initialValue(schema) : withoutDryRunValue(tool.inputSchema, begins),
+  )
   const [advice, setAdvice] = useState(NO_FINDINGS)
   const [blocked, setBlocked] = useState<string>()
   const requestId = useRef(crypto.randomUUID())
@@ -134,7 +138,7 @@ function Bench({
         </p>
         {children}
         <SchemaForm
-          schema={tool.inputSchema}
+          schema={schema}
           value={value}
           onChange={(next) => {
             setValue(next)

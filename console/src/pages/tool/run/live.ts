@@ -1,23 +1,13 @@
 // One call as it goes on: its record, and what its tool says meanwhile.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useReducer } from 'react'
+import { EVENT_TYPES } from '../../../api/events'
 import type { LiveEvent } from '../../../api/live'
 import { FINAL, toolQueries } from '../queries'
 import { type Heard, hear, NOTHING_HEARD } from './heard'
 
 // Each of these changes the call's record.
-const TURNS = [
-  'tool.started',
-  'tool.completed',
-  'tool.failed',
-  'tool.cancelled',
-  'tool.needs_approval',
-  'tool.approved',
-  'approval.requested',
-  'approval.decided',
-  'approval.rejected',
-  'approval.expired',
-] as const
+const TURNS = EVENT_TYPES.filter((type) => type.startsWith('tool.') || type.startsWith('approval.'))
 
 export function useLiveCall(id: string) {
   const client = useQueryClient()

@@ -46,6 +46,9 @@ fn tool_result(envelope: &Value) -> Result<Value, Failure> {
     })
 }
 
+/// The innermost lines of a traceback say most.
+const TRACEBACK_LINES_MAX: usize = 40;
+
 /// What a person should know beside the envelope.
 pub async fn tell(envelope: &Value, client: &Client, output: &Output) {
     for warning in envelope["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -54,7 +57,12 @@ pub async fn tell(envelope: &Value, client: &Client, output: &Output) {
     let id = text_of(envelope, "id");
     if envelope["error"].is_null() {
         match envelope["status"].as_str() {
-            Some("running") => note(&format!("It is running; see `toolgate calls show {id}`.")),
+            Some("running") => {
+                let found = client.get(&["calls", &id], &[]).await;
+                let waits = found.is_ok_and(|call| call["awaits_worker"] == true);
+                let how = if waits { "No worker has taken it yet" } else { "It is running" };
+                note(&format!("{how}; see `toolgate calls show {id}`."));
+            }
             Some("pending") => note(&format!("It waits for a person; see `toolgate approvals show {id}`.")),
             _ => {}
         }
@@ -62,11 +70,12 @@ pub async fn tell(envelope: &Value, client: &Client, output: &Output) {
     }
     let mut remedy = hint(envelope);
     if envelope["error"]["details"]["reason"] == "not_found"
+        && envelope["error"]["details"]["entry"].is_null()
         && let Some(nearest) = super::nearest(&text_of(envelope, "name"), client).await
     {
         remedy = format!("did you mean `{nearest}`? See `toolgate tool list`");
     }
-    output.complain(&told(&envelope["error"]), &violations(&envelope["error"]), &remedy);
+    output.complain(&told(&envelope["error"]), &places(&envelope["error"]), &remedy);
 }
 
 /// The error in words, with its code and reason.
@@ -79,6 +88,20 @@ pub fn told(error: &Value) -> String {
     };
     let marks = [text_of(error, "code"), text_of(&error["details"], "reason")];
     format!("{message} [{}]", marks.into_iter().filter(|mark| !mark.is_empty()).collect::<Vec<_>>().join(", "))
+}
+
+/// Where it is wrong: fields of the input, or lines of the tool's code.
+pub fn places(error: &Value) -> Vec<String> {
+    let mut places = violations(error);
+    let traceback = text_of(&error["details"], "traceback");
+    let mut lines: Vec<&str> = traceback.lines().collect();
+    // The last says what was said already.
+    if lines.last().is_some_and(|last| text_of(error, "message").contains(last)) {
+        lines.pop();
+    }
+    let first = lines.len().saturating_sub(TRACEBACK_LINES_MAX);
+    places.extend(lines.into_iter().skip(first).map(str::to_owned));
+    places
 }
 
 /// Each field that is wrong: what was expected, and what came.
@@ -104,6 +127,10 @@ pub fn hint(envelope: &Value) -> String {
     let error = &envelope["error"];
     let (name, id) = (text_of(envelope, "name"), text_of(envelope, "id"));
     let reason = error["details"]["reason"].as_str().unwrap_or_default();
+    // Of an entry that is missing, whoever names it has said what to write.
+    if let (Some(_), Some(remedy)) = (error["details"]["entry"].as_str(), error["details"]["remedy"].as_str()) {
+        return remedy.to_owned();
+    }
     match (error["code"].as_str().unwrap_or_default(), reason) {
         (_, "schema") => format!("see its fields with `toolgate tool show {name}`"),
         (_, "mode") => "leave --record out".to_owned(),
@@ -154,6 +181,25 @@ mod tests {
         for (status, exit) in expected {
             assert_eq!(exit_of(&json!({"status": status})), exit, "{status}");
         }
+    }
+
+    #[test]
+    fn an_exception_of_a_tools_code_is_told_with_its_lines() {
+        let traceback = "Traceback (most recent call last):\n  line 4, in main\n    return helper()\n  line 2, in helper\n    \
+                         1 / 0\nZeroDivisionError: division by zero";
+        let details = json!({"reason": "exception", "line": 2, "traceback": traceback});
+        let error =
+            json!({"code": "SANDBOX_ERROR", "message": "ZeroDivisionError: division by zero", "details": details});
+        assert_eq!(told(&error), "ZeroDivisionError: division by zero [SANDBOX_ERROR, exception]");
+        let expected = [
+            "Traceback (most recent call last):",
+            "  line 4, in main",
+            "    return helper()",
+            "  line 2, in helper",
+            "    1 / 0",
+        ];
+        assert_eq!(places(&error), expected);
+        assert!(places(&json!({"message": "x"})).is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolgate_contracts::Timestamp;
 
-use super::super::call::outcome::{hint, told, violations};
+use super::super::call::outcome::{hint, places, told};
 use super::duration;
 use crate::output::{Detail, Paint, clean, person_and_id, text_of};
 
@@ -133,7 +133,7 @@ fn error(call: &Value) -> String {
         return String::new();
     }
     let mut lines = vec![told(error)];
-    lines.extend(violations(error));
+    lines.extend(places(error));
     lines.extend(error["retry_after_s"].as_u64().map(|seconds| format!("retry after {seconds} s")));
     let hint = hint(call);
     // The page that it sends to is this one.

@@ -40,6 +40,23 @@ fn every_command_is_in_the_reference() {
 }
 
 #[test]
+fn every_test_of_an_incident_is_there() {
+    let mut count = 0;
+    for row in text_of("docs/incidents.md").lines().filter(|row| row.starts_with("| ") && row.contains('/')) {
+        let cells: Vec<&str> = row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])).collect();
+        let [.., file, name] = cells.as_slice() else { panic!("{row}") };
+        let kind = std::path::Path::new(file).extension().and_then(|kind| kind.to_str());
+        if !matches!(kind, Some("rs" | "mjs")) {
+            continue;
+        }
+        let text = std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(text.contains(name), "{file} has no `{name}`");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
+
+#[test]
 fn the_table_of_roles_is_the_code_s() {
     let mut table = String::from("| permission |");
     for role in Role::ALL {
@@ -56,6 +73,18 @@ fn the_table_of_roles_is_the_code_s() {
         table.push('\n');
     }
     assert!(text_of("docs/access.md").contains(&table), "docs/access.md should hold:\n{table}");
+}
+
+#[test]
+fn every_tool_that_ships_is_in_the_table_with_its_class_and_risk() {
+    let page = text_of("docs/toolbox.md");
+    for tool in toolgate_toolbox::TOOLS {
+        let definition = toolgate_registry::tool_md::parse(tool.text).map(|authored| authored.definition).unwrap();
+        let row = format!("| `{}` | `{}` | {} | ", definition.name, definition.class(), definition.effective_risk());
+        assert!(page.contains(&row), "docs/toolbox.md should have a row `{row}…`");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows, toolgate_toolbox::TOOLS.len(), "a row of a tool that does not ship");
 }
 
 #[test]

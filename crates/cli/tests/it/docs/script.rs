@@ -8,6 +8,7 @@ pub enum Step {
     File { line: usize, path: String, text: String },
     Command(Command),
     Server(Command),
+    Worker(Command),
 }
 
 pub struct Command {
@@ -22,7 +23,7 @@ impl Step {
     pub fn line(&self) -> usize {
         match self {
             Self::File { line, .. } => *line,
-            Self::Command(command) | Self::Server(command) => command.line,
+            Self::Command(command) | Self::Server(command) | Self::Worker(command) => command.line,
         }
     }
 }
@@ -45,6 +46,7 @@ impl Script {
             match info.as_slice() {
                 ["console"] => steps.extend(commands(document, &block).into_iter().map(Step::Command)),
                 ["console", "server"] => steps.extend(commands(document, &block).into_iter().map(Step::Server)),
+                ["console", "worker"] => steps.extend(commands(document, &block).into_iter().map(Step::Worker)),
                 ["console", ..] => panic!("{document}:{number}: a `console` block of an unknown kind"),
                 _ => {}
             }
@@ -54,12 +56,12 @@ impl Script {
 
     /// Whether there is nothing to run.
     pub fn is_empty(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step, Step::Command(_) | Step::Server(_)))
+        self.steps.iter().all(|step| matches!(step, Step::File { .. }))
     }
 
     pub fn uses(&self, program: &str) -> bool {
         let names = |command: &Command| command.text.split_whitespace().any(|word| word == program);
-        self.steps.iter().any(|step| matches!(step, Step::Command(command) if names(command)))
+        self.steps.iter().any(|step| matches!(step, Step::Command(command) | Step::Worker(command) if names(command)))
     }
 }
 

@@ -20,6 +20,10 @@ const COMMAND_MAX: Duration = Duration::from_mins(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The address that documents name.
 const ADDRESS: &str = "127.0.0.1:8787";
+/// The port that documents name for what a reader serves themselves.
+const PORT: &str = "8901";
+/// What a reader builds with cargo in a document, and where it then is; here it is built with these tests.
+const EXAMPLE: &str = "target/debug/example-tool";
 
 pub struct Shell {
     folder: TempDir,
@@ -27,6 +31,9 @@ pub struct Shell {
     /// What `export` set.
     variables: Vec<(String, String)>,
     server: Option<Server>,
+    workers: Vec<Worker>,
+    /// A free port, in the place of the one that documents name.
+    port: String,
 }
 
 struct Server {
@@ -34,6 +41,12 @@ struct Server {
     log: PathBuf,
     /// Where it really listens.
     address: String,
+}
+
+struct Worker {
+    process: Child,
+    command: String,
+    log: PathBuf,
 }
 
 struct Ended {
@@ -46,8 +59,16 @@ impl Shell {
     pub fn open(script: &Script) -> Option<Self> {
         let folder = TempDir::new().unwrap();
         let data = TempDir::new().unwrap();
-        copy(&super::root().join("examples"), &folder.path().join("examples")).unwrap();
-        let shell = Self { folder, data, variables: Vec::new(), server: None };
+        for name in ["examples", "sdk"] {
+            copy(&super::root().join(name), &folder.path().join(name)).unwrap();
+        }
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        if script.uses(EXAMPLE) {
+            let example = folder.path().join(EXAMPLE);
+            std::fs::create_dir_all(example.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(programs().join("examples/example-tool"), example).unwrap();
+        }
+        let shell = Self { folder, data, variables: Vec::new(), server: None, workers: Vec::new(), port };
         if script.uses("curl") && shell.run("command -v curl").unwrap().exit != Some(0) {
             eprintln!("curl is not installed: this document's session is not tested");
             return None;
@@ -61,11 +82,12 @@ impl Shell {
                 let path = self.folder.path().join(path);
                 std::fs::create_dir_all(path.parent().unwrap_or(self.folder.path()))
                     .map_err(|error| error.to_string())?;
-                std::fs::write(path, text).map_err(|error| error.to_string())
+                std::fs::write(path, self.as_it_is(text)).map_err(|error| error.to_string())
             }
             Step::Command(command) if command.text.starts_with("export ") => self.export(&command.text),
             Step::Command(command) => self.command(command),
             Step::Server(command) => self.serve(command),
+            Step::Worker(command) => self.work(command),
         }
     }
 
@@ -110,14 +132,12 @@ impl Shell {
     }
 
     fn start(&self, text: &str, log: &Path) -> Result<Child, String> {
-        let real = self.server.as_ref().map_or(ADDRESS, |server| server.address.as_str());
         let output = File::create(log).map_err(|error| error.to_string())?;
         let errors = output.try_clone().map_err(|error| error.to_string())?;
-        let programs = Path::new(env!("CARGO_BIN_EXE_toolgate")).parent().unwrap_or(Path::new("/"));
-        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!("{}:{}", programs().display(), std::env::var("PATH").unwrap_or_default());
         Process::new("sh")
             .arg("-c")
-            .arg(text.replace(ADDRESS, real))
+            .arg(self.as_it_is(text))
             .current_dir(self.folder.path())
             .env_clear()
             .envs([("PATH", path.as_str()), ("LANG", "C.UTF-8"), ("TZ", "UTC"), ("TERM", "dumb")])
@@ -132,9 +152,39 @@ impl Shell {
     }
 
     fn as_documented(&self, printed: &str) -> String {
+        let printed = printed.replace(&self.port, PORT);
         match &self.server {
             Some(server) => printed.replace(&server.address, ADDRESS),
-            None => printed.to_owned(),
+            None => printed,
+        }
+    }
+
+    /// What a document says, with the addresses of this session.
+    fn as_it_is(&self, documented: &str) -> String {
+        let text = documented.replace(PORT, &self.port);
+        match &self.server {
+            Some(server) => text.replace(ADDRESS, &server.address),
+            None => text,
+        }
+    }
+
+    /// Starts a process beside the session and waits until it has printed what is shown.
+    fn work(&mut self, command: &Command) -> Result<(), String> {
+        let log = self.folder.path().join(format!(".worker{}", self.workers.len()));
+        let process = self.start(&format!("exec {}", command.text), &log)?;
+        self.workers.push(Worker { process, command: command.text.clone(), log: log.clone() });
+        let begun = Instant::now();
+        loop {
+            let printed = self.as_documented(&read(&log));
+            let ready = compare(&command.shown, &printed);
+            if ready.is_ok() {
+                return Ok(());
+            }
+            let ended = self.workers.last_mut().and_then(|worker| worker.process.try_wait().ok().flatten());
+            if ended.is_some() || begun.elapsed() > COMMAND_MAX {
+                return Err(format!("`{}` {ended:?}: {ready:?}\n--- it printed\n{printed}---", command.text));
+            }
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 
@@ -165,23 +215,39 @@ impl Shell {
 
     /// A server that was told to end ends well.
     pub fn close(mut self) -> Result<(), String> {
+        for mut worker in std::mem::take(&mut self.workers) {
+            end(&mut worker.process, &worker.command, &worker.log)?;
+        }
         let Some(mut server) = self.server.take() else { return Ok(()) };
-        let pid = i32::try_from(server.process.id()).ok().and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| error.to_string())?;
+        end(&mut server.process, "the server", &server.log)
+    }
+}
+
+/// Tells a process to end, and waits until it has.
+fn end(process: &mut Child, what: &str, log: &Path) -> Result<(), String> {
+    let pid = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| error.to_string())?;
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < COMMAND_MAX {
+        if let Some(status) = process.try_wait().map_err(|error| error.to_string())? {
+            return if status.success() { Ok(()) } else { Err(format!("{what} ended with {status}\n{}", read(log))) };
         }
-        let begun = Instant::now();
-        while begun.elapsed() < COMMAND_MAX {
-            if let Some(status) = server.process.try_wait().map_err(|error| error.to_string())? {
-                return if status.success() {
-                    Ok(())
-                } else {
-                    Err(format!("the server ended with {status}\n{}", read(&server.log)))
-                };
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        Err("the server did not end when it was told to".to_owned())
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Err(format!("{what} did not end when it was told to"))
+}
+
+/// Where this build's programs are.
+fn programs() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_toolgate")).parent().unwrap_or(Path::new("/"))
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

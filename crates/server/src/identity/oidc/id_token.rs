@@ -129,6 +129,11 @@ pub struct Said {
 }
 
 pub fn check(token: &str, keys: &[Key], expected: &Expected<'_>) -> Result<Said, Wrong> {
+    said(opened(token, keys)?.1, expected)
+}
+
+/// The head and the claims of what one of these keys signed. What they say is not judged yet.
+pub fn opened(token: &str, keys: &[Key]) -> Result<(Value, Value), Wrong> {
     let no = |what| Err(Wrong::Other(what));
     if token.len() > TOKEN_BYTES_MAX {
         return no("is too long");
@@ -156,7 +161,8 @@ pub fn check(token: &str, keys: &[Key], expected: &Expected<'_>) -> Result<Said,
     if !candidates.any(|key| key.signed(algorithm, signed, &signature)) {
         return Err(Wrong::Signature);
     }
-    said(read(&decode(payload)?)?, expected)
+    let claims = read(&decode(payload)?)?;
+    Ok((head, claims))
 }
 
 /// The claims of a token whose signature was checked.

@@ -119,6 +119,9 @@ const TRY: &str = r#"{"input": {"id": "{n}"}, "dry_run": true}"#;
 const INVOKE: &str = r#"{"request_id": "7c5e3f6a-0000-4000-8000-{n12}", "caller_id": "{caller}",
     "capability_token": "{credential}", "tool_id": "calculator", "function_name": "", "args": {"expression": "6 * 7"}}"#;
 
+const CLIENT: &str = "client_id={client}&redirect_uri=https%3A%2F%2Fa.example%2Fcb&response_type=code&code_challenge_method=S256&code_challenge=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU";
+const MCP_LIST: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#;
+
 /// The route, what stands behind its path, its body. What is not here is sent `{}`.
 const SENT: &[(&str, &str, &str)] = &[
     ("POST /api/v1/agents", "", r#"{"name": "made{n}"}"#),
@@ -142,6 +145,11 @@ const SENT: &[(&str, &str, &str)] = &[
     ),
     ("POST /api/v1/guardrails/test", "", TRY_GUARDRAIL),
     ("PUT /api/v1/guardrails/{guardrail}", "", GUARDRAIL),
+    (
+        "POST /api/v1/imports/openapi",
+        "",
+        r#"{"document": "{\"openapi\": \"3.1.0\", \"paths\": {\"/x\": {\"get\": {}}}}", "base_url": "https://x.example.com", "apply": true, "prefix": "made{n}"}"#,
+    ),
     ("POST /api/v1/inputs/{input}/answer", "", r#"{"answer": {"lamp": "hall"}}"#),
     ("POST /api/v1/invitations", "", r#"{"name": "made{n}"}"#),
     ("POST /api/v1/keys", "", r#"{"name": "made{n}", "scopes": ["tools.read"]}"#),
@@ -169,6 +177,7 @@ const SENT: &[(&str, &str, &str)] = &[
         r#"{"type": "tool_invocation_started", "call_id": "e{n}", "tool": "probe.work", "input": {"id": "{n}"}}"#,
     ),
     ("GET /api/v1/search", "q=calculator", ""),
+    ("POST /api/v1/skills", "", r#"{"source": "---\nname: made{n}\ndescription: Looks at a text.\n---\nLook.\n"}"#),
     ("GET /api/v1/secrets/which", "name=SENTINEL", ""),
     ("PUT /api/v1/secrets/user/{name}", "", r#"{"value": "some-value-{n}-of-a-secret"}"#),
     ("PUT /api/v1/secrets/workspace/{name}", "", r#"{"value": "some-value-{n}-of-a-secret", "workspace": "main"}"#),
@@ -204,10 +213,33 @@ const SENT: &[(&str, &str, &str)] = &[
     ("POST /api/v1/tools/{tool}/test/stream", "", TRY),
     ("POST /api/v1/users", "", r#"{"name": "made{n}"}"#),
     ("PATCH /api/v1/users/{user}", "", r#"{"roles": ["viewer"]}"#),
+    (
+        "PUT /api/v1/upstreams/{upstream}",
+        "",
+        r#"{"name": "{upstream}", "transport": {"kind": "http", "url": "https://mcp.example.com/"}, "headers": [{"name": "X-Key", "secret": "NOWHERE"}]}"#,
+    ),
+    ("POST /api/v1/upstreams/{upstream}/connect", "", r#"{"redirect": "http://127.0.0.1:9/callback"}"#),
+    ("POST /api/v1/upstreams/{upstream}/connected", "", r#"{"answer": "http://127.0.0.1:9/callback?code=x"}"#),
+    (
+        "POST /api/v1/upstreams/{upstream}/accept",
+        "",
+        r#"{"seen": "0000000000000000000000000000000000000000000000000000000000000000"}"#,
+    ),
     ("POST /api/v1/webhooks", "", WEBHOOK),
     ("PUT /api/v1/webhooks/{webhook}", "", WEBHOOK),
     ("POST /api/v1/work/lease", "", r#"{"tools": ["probe.work"], "wait": 0}"#),
     ("POST /api/v1/work/{lease}/complete", "", r#"{"status": "completed", "output": {"title": "done"}}"#),
     ("POST /api/v1/workspaces", "", r#"{"slug": "made{n}"}"#),
     ("POST /invoke", "", INVOKE),
+    ("POST /mcp", "", MCP_LIST),
+    ("POST /mcp/{agent}", "", MCP_LIST),
+    ("GET /api/v1/oauth/request", CLIENT, ""),
+    (
+        "POST /api/v1/oauth/decision",
+        "",
+        r#"{"allow": true, "query": "client_id={client}&redirect_uri=https%3A%2F%2Fa.example%2Fcb&response_type=code&code_challenge_method=S256&code_challenge=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"}"#,
+    ),
+    ("POST /oauth/register", "", r#"{"redirect_uris": ["https://a.example/cb"]}"#),
+    ("POST /oauth/revoke", "", "token=nothing"),
+    ("POST /oauth/token", "", "grant_type=refresh_token&refresh_token=nothing&client_id=nobody"),
 ];

@@ -9,10 +9,13 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use toolgate_contracts::{Digest, Plugin, TenantId};
 use toolgate_server::LocalCaller;
+use toolgate_store::Change;
 use tower::ServiceExt as _;
 
 use super::routes::Route;
+use crate::plugins::built;
 use crate::world::{As, World, tool};
 
 /// Of nothing.
@@ -23,7 +26,8 @@ const SECRET: &str = "sentinel-5f1e0c77-value-of-a-secret";
 const LISTENED: Duration = Duration::from_millis(30);
 
 /// What queries and bodies name, besides paths.
-const IN_BODIES: [&str; 8] = ["agent", "approval", "assigned", "context", "invited", "keeper", "link", "reset"];
+const IN_BODIES: [&str; 9] =
+    ["agent", "approval", "assigned", "client", "context", "invited", "keeper", "link", "reset"];
 
 pub struct Scene {
     pub world: World,
@@ -246,6 +250,12 @@ impl Scene {
                 self.make("POST", "/api/v1/profiles", json!({"name": profile})).await;
                 profile
             }
+            "skill" => {
+                let skill = format!("skill{n}");
+                let source = format!("---\nname: {skill}\ndescription: Looks at a text.\n---\nLook.\n");
+                self.make("POST", "/api/v1/skills", json!({"source": source})).await;
+                skill
+            }
             "guardrail" => {
                 let guardrail = format!("guardrail{n}");
                 let body = json!({
@@ -323,6 +333,19 @@ impl Scene {
                 let body = json!({"host": format!("o{n}.example.com"), "port": 443, "reason": "wanted"});
                 text(&self.make("POST", "/api/v1/egress/openings", body).await, "id")
             }
+            "plugin" => self.plugin(n).await,
+            "client" => {
+                let body = json!({"redirect_uris": ["https://a.example/cb"]});
+                text(&self.make("POST", "/oauth/register", body).await, "client_id")
+            }
+            // Its secret is nowhere, so nobody is asked anything.
+            "upstream" => {
+                let upstream = format!("upstream{n}");
+                let body = json!({"name": upstream, "transport": {"kind": "http", "url": "https://mcp.example.com/"},
+                    "headers": [{"name": "X-Key", "secret": "NOWHERE"}]});
+                self.make("PUT", &format!("/api/v1/upstreams/{upstream}"), body).await;
+                upstream
+            }
             "role" => {
                 let role = format!("role{n}");
                 // SQLite has no roles, and says so.
@@ -341,6 +364,23 @@ impl Scene {
             "reason" => "index".to_owned(),
             other => panic!("{route}: say what `{other}` is"),
         }
+    }
+
+    /// A plug-in as it is kept, without a component that anybody would run.
+    async fn plugin(&self, n: impl std::fmt::Display) -> String {
+        let component = format!("no component {n}").into_bytes();
+        let name = format!("plugin{n}");
+        let plugin: Plugin = serde_json::from_value(json!({
+            "name": name, "version": "1.0.0", "digest": Digest::of(&component), "world": "tool", "bytes": 1,
+            "description": {"name": name, "version": "1.0.0", "title": "", "description": "", "input_schema": {}},
+            "installed_by": "system", "created_at": "2026-11-16T00:00:00.000Z",
+        }))
+        .unwrap();
+        let mut change = Change::new(TenantId::SYSTEM);
+        change.count_revision();
+        change.insert_plugin(&plugin, component);
+        self.world.app.registry.finish(change).await.unwrap();
+        name
     }
 
     /// A call that waits for a person.
@@ -409,8 +449,13 @@ impl Scene {
             As::Nobody => request,
         };
         request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
-        let body = Body::from(self.filled(&body, who, objects));
-        let request = request.header(header::CONTENT_TYPE, "application/json").body(body).unwrap();
+        // A component is no text.
+        let (kind, body) = match (route.method.as_str(), route.path.as_str()) {
+            ("POST", "/api/v1/plugins") => ("application/wasm", Body::from(built("findCardNumbers"))),
+            ("POST", "/oauth/token" | "/oauth/revoke") => ("application/x-www-form-urlencoded", Body::from(body)),
+            _ => ("application/json", Body::from(self.filled(&body, who, objects))),
+        };
+        let request = request.header(header::CONTENT_TYPE, kind).body(body).unwrap();
         read(self.router.clone().oneshot(request).await.unwrap()).await
     }
 }

@@ -131,7 +131,9 @@ async fn listed(world: &World, who: &As, path: &str) -> Vec<String> {
 async fn a_token_reads_the_calls_runs_and_approvals_that_it_was_made_for() {
     every_world(async |world| {
         let ada = world.user("default", "ada", &["member"]).await;
-        world.register(&As::Owner, write_tool("writeRecord")).await.ok();
+        // One that runs here: nobody is asked about what could not.
+        let writes = tool("writeRecord", json!({"egress_class": "write", "runner": {"kind": "external"}}));
+        world.register(&As::Owner, writes).await.ok();
         let run = async || {
             let run = world.send(&ada, "POST", "/api/v1/runs", json!({})).await.ok();
             run["id"].as_str().unwrap().to_owned()

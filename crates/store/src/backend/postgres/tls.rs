@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::error::Error;
 use crate::url::Trust;
 
-pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, Error> {
+pub(crate) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, Error> {
     let provider = Arc::new(ring::default_provider());
     let wrong = |error: rustls::Error| Error::Open {
         message: format!("TLS: {error}"),

@@ -1,0 +1,30 @@
+//! Agents. For now what they ask: the models of several providers, spoken to in each one's own manner and heard in one.
+//!
+//! A [`Request`] is what a model is asked, a [`Turn`] what it says; what lies between is in [`providers`], one file each.
+//! Invariant: whether an answer came whole or in pieces, its [`Turn`] is the same; a piece of one is never taken for a
+//! whole one.
+//! Invariant: everything goes out through an [`Outlet`], and a key is in clear only in the request that carries it.
+//! Deliberately absent: the loop, limits and money of a run, which decide what is asked next; models' names and prices,
+//! which age and are the operator's to write.
+
+mod bounds;
+mod error;
+mod fold;
+mod model;
+mod price;
+mod provider;
+pub mod providers;
+mod reading;
+mod refusal;
+mod retry;
+mod wire;
+
+pub use bounds::Bounds;
+pub use error::{ErrorKind, ModelError};
+pub use fold::{Delta, End, Fold};
+pub use model::{Message, Own, Request, Said, Stop, ToolAnswer, ToolCall, ToolSchema, Turn, Usage};
+pub use price::{PriceTable, Prices};
+pub use provider::{Kind, Provider, ProviderSpec};
+pub use reading::Reading;
+pub use retry::Retries;
+pub use wire::{Answer, Asking, Direct, Form, Outlet};

@@ -1,0 +1,194 @@
+//! `tools/call`: through the one path, and what is said while it runs.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use toolgate_contracts::{CallId, CallRequest, Caller, Envelope, Fault, Source, ToolRef};
+use toolgate_engine::{Begun, Engine, Running};
+use toolgate_registry::toolset::View;
+
+use super::asking::State;
+use super::tools::CALL_TOOL;
+use super::{Client, Stream, Surface, result, tasks, text};
+use crate::wire::{Request, RpcError};
+
+pub(super) const TOLD_EVERY: Duration = Duration::from_secs(5);
+/// From when on a call that runs is handed over as a task, to a client that takes tasks.
+pub(super) const TASK_AFTER: Duration = Duration::from_secs(10);
+
+impl Surface {
+    pub(super) async fn call_tool(
+        &self,
+        client: &Client,
+        request: &Request,
+        stream: &Stream,
+    ) -> Result<Value, RpcError> {
+        let call = self.call_of(client, &request.params)?;
+        if let Some(state) = request.params.get("requestState") {
+            let State { call: id, .. } = self.open_state(client, &call, state).await?;
+            return self.ask(client, &call, id, stream, true).await;
+        }
+        if let Some(id) = self.engine.told_before(&client.caller, &call).await? {
+            return self.ask(client, &call, id, stream, false).await;
+        }
+        match self.engine.begin_call(&client.caller, Source::Mcp, call.clone(), None).await? {
+            Begun::Ended(envelope) => {
+                self.output_of(client, envelope.id, stream).tell_rest().await;
+                Ok(result::of(&envelope, client.revision))
+            }
+            Begun::Running(running) => {
+                let _noted = self.0.in_flight.note(client, &request.id, running.id());
+                self.follow(client, &call, running, stream).await
+            }
+            Begun::Parked(id) => self.ask(client, &call, id, stream, false).await,
+        }
+    }
+
+    fn call_of(&self, client: &Client, params: &Map<String, Value>) -> Result<CallRequest, RpcError> {
+        let (mut name, mut arguments) = named(params)?;
+        if client.narrowed.by_search && name == CALL_TOOL {
+            let Value::Object(inner) = &arguments else {
+                return Err(RpcError::invalid_params("`arguments` is needed"));
+            };
+            // Under its own name: nothing is decided, asked about or recorded under the name of what called it.
+            (name, arguments) = named(inner)?;
+        }
+        let name = self.meant(client, &name);
+        self.is_in_sight(client, &name)?;
+        let mut call = CallRequest::new(name, arguments);
+        if !client.info.is_empty() {
+            call.metadata = json!({"mcp_client": client.info}).as_object().cloned();
+        }
+        Ok(call)
+    }
+
+    /// Outside the part of the catalogue that the client came for there is nothing.
+    fn is_in_sight(&self, client: &Client, name: &str) -> Result<(), RpcError> {
+        if client.narrowed.group.is_none() {
+            return Ok(());
+        }
+        let unknown = || Fault::not_found("tool", name);
+        let reference: ToolRef = name.parse().map_err(|_| unknown())?;
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(client.caller.tenant)?;
+        let today = self.clock.now().day();
+        let (tool, _) = View::of(registry, &client.caller, &today)?.resolve(&reference)?;
+        if client.narrowed.has(registry, &tool) { Ok(()) } else { Err(unknown().into()) }
+    }
+
+    /// Hands over what came of a call, once.
+    pub(super) async fn deliver(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        envelope: &Envelope,
+    ) -> Result<Value, RpcError> {
+        self.engine.forget_told(&client.caller, call, envelope.id).await?;
+        self.engine.join_read(&client.caller, &envelope.labels, &envelope.name).await?;
+        Ok(result::of(envelope, client.revision))
+    }
+
+    /// Waits for the end of a call that runs here, and says how long it takes.
+    async fn follow(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        mut running: Running,
+        stream: &Stream,
+    ) -> Result<Value, RpcError> {
+        let id = running.id();
+        // In the stateless revision a client that goes away has cancelled; an older one says so.
+        let gone = client.revision.is_stateless().then(|| Gone::new(&self.engine, &client.caller, id));
+        let mut output = self.output_of(client, id, stream);
+        let began = Instant::now();
+        let told = loop {
+            tokio::select! {
+                ended = running.ended() => {
+                    let ended = ended?;
+                    output.tell_rest().await;
+                    break Ok(result::of(&ended, client.revision));
+                }
+                () = tokio::time::sleep(TOLD_EVERY) => {}
+                () = output.tell() => {}
+            }
+            let passed = began.elapsed();
+            if client.takes_tasks() && passed >= TASK_AFTER {
+                break self.task(client, id).await;
+            }
+            if !stream.wants_progress() && passed >= self.patience {
+                break self.tell_pending(client, call, id).await;
+            }
+            stream.progress(passed.as_secs_f64(), &format!("running for {} s", passed.as_secs())).await;
+        };
+        if let Some(gone) = gone {
+            gone.stay();
+        }
+        told
+    }
+
+    /// Says that it is not over, and remembers to whom.
+    pub(super) async fn tell_pending(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        id: CallId,
+    ) -> Result<Value, RpcError> {
+        let envelope = self.engine.answer(client.caller.tenant, id).await?;
+        if envelope.status.is_final() {
+            return self.deliver(client, call, &envelope).await;
+        }
+        self.engine.remember_told(&client.caller, call, id).await?;
+        Ok(result::pending(&envelope, &self.page_of(id)))
+    }
+
+    /// The page on which whoever asked sees how the call stands, and decides if they may.
+    pub(super) fn page_of(&self, id: CallId) -> String {
+        format!("{}/calls/{id}", (self.address)())
+    }
+
+    pub(super) async fn task(&self, client: &Client, id: CallId) -> Result<Value, RpcError> {
+        let record = self.engine.readable(&client.caller, &id.to_string()).await?;
+        Ok(tasks::created(&record, self.clock.now()))
+    }
+}
+
+/// A tool, and what it is called with.
+fn named(params: &Map<String, Value>) -> Result<(String, Value), RpcError> {
+    let arguments = match params.get("arguments") {
+        None | Some(Value::Null) => json!({}),
+        Some(object @ Value::Object(_)) => object.clone(),
+        Some(_) => return Err(RpcError::invalid_params("`arguments` has to be an object")),
+    };
+    Ok((text(params, "name")?.to_owned(), arguments))
+}
+
+/// Cancels a call when nobody waits for it any more.
+pub(super) struct Gone {
+    engine: Engine,
+    caller: Option<Caller>,
+    id: CallId,
+}
+
+impl Gone {
+    pub(super) fn new(engine: &Engine, caller: &Caller, id: CallId) -> Self {
+        Self { engine: engine.clone(), caller: Some(caller.clone()), id }
+    }
+
+    pub(super) fn stay(mut self) {
+        self.caller = None;
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let Some(caller) = self.caller.take() else { return };
+        let (engine, id) = (self.engine.clone(), self.id.to_string());
+        tokio::spawn(async move {
+            // It may have ended at the same moment.
+            if let Err(fault) = engine.cancel(&caller, &id).await {
+                tracing::debug!(call = id, "not cancelled: {}", fault.told());
+            }
+        });
+    }
+}

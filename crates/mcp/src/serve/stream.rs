@@ -1,0 +1,143 @@
+//! What a request sends before its answer: how far it is, and where the revision lets a server ask, questions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use toolgate_contracts::{Caller, Id as OurId, Principal, TenantId};
+
+use crate::wire::{Answer, Id, Notification, Request, RpcError};
+
+/// Messages that wait until the client takes them. At the bound whoever sends waits.
+const WAITING_MAX: usize = 64;
+/// Questions of this replica that nobody has answered yet.
+const OPEN_QUESTIONS_MAX: usize = 10_000;
+
+/// The way back to the client of one request.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    out: Option<mpsc::Sender<Value>>,
+    progress: Option<Value>,
+}
+
+impl Stream {
+    /// With where its messages come out.
+    pub fn new(request: &Request) -> (Self, mpsc::Receiver<Value>) {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        (Self { out: Some(sender), progress: progress_token(&request.params) }, receiver)
+    }
+
+    /// For a client that takes nothing but the answer.
+    pub fn closed() -> Self {
+        Self { out: None, progress: None }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.out.as_ref().is_some_and(|out| !out.is_closed())
+    }
+
+    pub async fn notify(&self, notification: Notification) {
+        if let Some(out) = &self.out {
+            // Nobody may be there any more: then there is nobody to tell.
+            let _ = out.send(notification.to_value()).await;
+        }
+    }
+
+    /// By which the client knows what is said of its request's progress.
+    pub(crate) fn progress_token(&self) -> Option<&Value> {
+        self.progress.as_ref()
+    }
+
+    /// Whether the client wants to know how far it is.
+    pub fn wants_progress(&self) -> bool {
+        self.progress.is_some() && self.out.is_some()
+    }
+
+    pub async fn progress(&self, done: f64, message: &str) {
+        let Some(token) = &self.progress else { return };
+        let params = json!({"progressToken": token, "progress": done, "message": message});
+        let params = params.as_object().cloned().unwrap_or_default();
+        self.notify(Notification::new("notifications/progress", params)).await;
+    }
+}
+
+pub(crate) fn progress_token(params: &Map<String, Value>) -> Option<Value> {
+    let token = params.get("_meta")?.get("progressToken")?;
+    (token.is_string() || token.is_i64() || token.is_u64()).then(|| token.clone())
+}
+
+/// Questions that were put to clients of older revisions, and wait for an answer that comes by another request.
+#[derive(Clone, Default)]
+pub struct Questions(Arc<Mutex<HashMap<String, Open>>>);
+
+struct Open {
+    tenant: TenantId,
+    principal: Principal,
+    answered: oneshot::Sender<Result<Value, RpcError>>,
+}
+
+impl Questions {
+    /// Sends a question along a request's stream. `None`: it cannot be asked. The receiver hears nothing when the stream
+    /// ended first.
+    pub async fn ask(
+        &self,
+        stream: &Stream,
+        caller: &Caller,
+        rng: &toolgate_contracts::Rng,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> Option<Asked> {
+        let out = stream.out.as_ref()?;
+        let id = format!("toolgate-{}", data_encoding::BASE64URL_NOPAD.encode(&rng.bytes::<18>()));
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if open.len() >= OPEN_QUESTIONS_MAX {
+                return None;
+            }
+            let (tenant, principal) = (caller.tenant, caller.principal);
+            open.insert(id.clone(), Open { tenant, principal, answered: sender });
+        }
+        let asked = Asked { questions: self.clone(), id: id.clone(), receiver };
+        let request = Request { id: Id::Text(id), method: method.to_owned(), params };
+        out.send(request.to_value()).await.ok()?;
+        Some(asked)
+    }
+
+    /// Takes what a client sent as an answer. One that was not asked for, or was asked of somebody else, goes nowhere.
+    pub fn answered(&self, caller: &Caller, answer: Answer) {
+        let Some(Id::Text(id)) = answer.id else { return };
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs =
+            open.get(&id).is_some_and(|open| (open.tenant, open.principal) == (caller.tenant, caller.principal));
+        if theirs && let Some(open) = open.remove(&id) {
+            // Whoever asked may have given up.
+            let _ = open.answered.send(answer.outcome);
+        }
+    }
+}
+
+/// A question that was sent. Dropped, it is forgotten.
+pub struct Asked {
+    questions: Questions,
+    id: String,
+    receiver: oneshot::Receiver<Result<Value, RpcError>>,
+}
+
+impl Asked {
+    pub async fn answer(&mut self) -> Option<Result<Value, RpcError>> {
+        (&mut self.receiver).await.ok()
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.questions.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// A name for something that travels through a client and is looked up here again.
+pub(crate) fn new_name(clock: &toolgate_contracts::Clock, rng: &toolgate_contracts::Rng) -> String {
+    OurId::<()>::new(clock, rng).to_string()
+}

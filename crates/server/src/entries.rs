@@ -1,0 +1,112 @@
+//! The operator's entries: `entries.yaml`, read once at the start.
+//!
+//! Invariant: a file that names commands and databases is written by the operator alone; one that others may write is
+//! refused.
+
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use toolgate_contracts::{Entries, Fault};
+
+use crate::config::Config;
+
+const ENTRIES_BYTES_MAX: u64 = 1024 * 1024;
+const USUAL_NAME: &str = "entries.yaml";
+
+/// The entries of the configured file, or of the usual one where it exists.
+pub fn load(config: &Config, data: &Path) -> Result<Entries, Fault> {
+    let (path, is_named) = match config.get("entries_file") {
+        "" => (data.join(USUAL_NAME), false),
+        named => (data.join(named), true),
+    };
+    // One that cannot be looked at is not one that is absent.
+    if !is_named && matches!(path.symlink_metadata(), Err(error) if error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(Entries::default());
+    }
+    read(&path).map_err(|why| Fault::invalid(format!("the operator's entries, {}: {why}", path.display()), REMEDY))
+}
+
+const REMEDY: &str = "correct the file and start again; docs/entries.md says what it may hold";
+
+fn read(path: &PathBuf) -> Result<Entries, String> {
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err("it is another user's; it must belong to who runs Toolgate, or to root".to_owned());
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err("others than its owner may write it; `chmod go-w` it first".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(ENTRIES_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > ENTRIES_BYTES_MAX {
+        return Err(format!("it has more than {ENTRIES_BYTES_MAX} bytes"));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Ok(Entries::default());
+    }
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn entries(text: &str, mode: u32) -> Result<Entries, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(USUAL_NAME);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let config = Config::load(None, std::iter::empty(), &[]).unwrap();
+        load(&config, folder.path()).map_err(|fault| fault.told().replace(&path.display().to_string(), "FILE"))
+    }
+
+    #[test]
+    fn what_the_operator_writes_is_read_strictly() {
+        assert_eq!(entries("# nothing yet\n", 0o600), Ok(Entries::default()));
+        let scripts =
+            entries("scripts:\n  test:\n    command: [make, test]\n    folder: /srv\n", 0o644).unwrap().scripts;
+        assert_eq!(scripts["test"].command, ["make", "test"]);
+        let unknown = entries("scripts:\n  test:\n    command: [make]\n    folder: /\n    shell: true\n", 0o600);
+        assert!(unknown.as_ref().unwrap_err().contains("shell"), "{unknown:?}");
+        let told = entries("scripts: {}\n", 0o666).unwrap_err();
+        assert_eq!(told, "the operator's entries, FILE: others than its owner may write it; `chmod go-w` it first");
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(USUAL_NAME);
+        std::fs::write(&path, "scripts: {}\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(read(&path), Ok(Entries::default()));
+        // Only root gives files away.
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            let told = read(&path).unwrap_err();
+            assert_eq!(told, "it is another user's; it must belong to who runs Toolgate, or to root");
+        }
+    }
+
+    #[test]
+    fn every_example_of_the_document_is_one_that_is_read() {
+        let document = include_str!("../../../docs/entries.md");
+        let examples: Vec<&str> =
+            document.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(examples.len() >= 5, "{}", examples.len());
+        for example in examples {
+            entries(example, 0o600).unwrap_or_else(|problem| panic!("{problem}\n{example}"));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_named_must_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config::load(None, std::iter::empty(), &[("entries_file", "other.yaml".to_owned())]).unwrap();
+        assert!(load(&config, folder.path()).unwrap_err().told().contains("other.yaml"));
+    }
+}
