@@ -37,14 +37,15 @@ const BY_STREAMS = {
 }
 
 for (const [name, [revision, make]] of Object.entries(BY_ADDRESS)) {
-  gateTest(`${name} over HTTP`, async (gate) => {
-    if (name.includes('inspector') && !existsSync(NODE)) return console.log('skipped: it needs Node 24 for Linux on x64')
+  const skip = name.includes('inspector') && !existsSync(NODE) && 'it needs Node 24 for Linux on x64'
+  const over = async (gate) => {
     const watch = new Watch()
     await withDoor(gate, async (url) => use(gate, name, await make(url)), watch)
     watch.right()
     assert.ok(watch.revisions.has(revision), [...watch.revisions].join())
     assert.ok(watch.methods.has('tools/call'), [...watch.methods].join())
-  })
+  }
+  gateTest(`${name} over HTTP`, over, undefined, { skip })
 }
 
 for (const [name, make] of Object.entries(BY_STREAMS)) {

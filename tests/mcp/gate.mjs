@@ -12,8 +12,8 @@ let exchanges = 0
 
 // A test with a server of its own. `gate` has its address, a key that decides nothing, and the owner's word by REST. What
 // `before` prepares is a part of it: its `settings` are the server's, and it is ended with it.
-export function gateTest(name, body, before = async () => ({})) {
-  test(name, { timeout: TEST_MS_MAX }, async () => {
+export function gateTest(name, body, before = async () => ({}), { skip = false } = {}) {
+  test(name, { timeout: TEST_MS_MAX, skip }, async () => {
     const { settings = {}, end = async () => {}, ...prepared } = await before()
     const server = await startServer({ TOOLGATE_MCP_PATIENCE_SECONDS: '1', ...settings })
     try {
