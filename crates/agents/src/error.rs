@@ -2,6 +2,7 @@
 
 use toolgate_contracts::{ErrorCode, ToolError};
 use toolgate_egress::{EgressError, Rule};
+use toolgate_vault::Redactor;
 
 /// What of an answer that says what is wrong is shown on.
 pub(crate) const PREVIEW_CHARS_MAX: usize = 2_000;
@@ -159,6 +160,16 @@ impl ModelError {
             _ => ToolError::from(error),
         };
         Self(Box::new(Inner { kind, error: told, lasting }))
+    }
+
+    /// Without what must not leave, in whatever encoding it is quoted.
+    #[must_use]
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        if !redactor.is_empty() {
+            self.0.error.message = redactor.redact_text(&self.0.error.message).into_owned();
+            self.0.error.details = self.0.error.details.map(|details| redactor.redact_json(details));
+        }
+        self
     }
 
     /// With a text replaced wherever it is quoted: what a provider says of a key that it does not take may hold it.

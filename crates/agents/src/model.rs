@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolgate_contracts::{ErrorCode, ToolError, json};
+pub use toolgate_contracts::provider::{Stop, Usage};
+use toolgate_contracts::{ErrorCode, ProviderKind as Kind, ToolError, json};
 
 use crate::error::{ErrorKind, ModelError};
-use crate::provider::Kind;
 
 /// One question: everything the model sees. What stays the same from turn to turn comes first, so that providers find
 /// it in their caches.
@@ -148,29 +148,6 @@ pub struct ToolAnswer {
     pub text: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stop {
-    End,
-    Tool,
-    Length,
-    Refusal,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Usage {
-    /// All that the model read, with what was cached.
-    #[serde(default, rename = "input_tokens")]
-    pub input: u64,
-    /// Of these, what the provider had read before and charges less for.
-    #[serde(default, rename = "cached_tokens")]
-    pub cached: u64,
-    /// All that the model wrote, with what it thought.
-    #[serde(default, rename = "output_tokens")]
-    pub output: u64,
 }
 
 /// One answer of a model.

@@ -297,6 +297,13 @@ impl Fault {
         self
     }
 
+    /// Of a part: its place is within `prefix`.
+    #[must_use]
+    pub fn below(mut self, prefix: &str) -> Self {
+        self.0.pointer = Some(format!("{prefix}{}", self.0.pointer.unwrap_or_default()));
+        self
+    }
+
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
         self.0.details = Some(details);

@@ -4,6 +4,7 @@
 //! Invariant: bytes from outside become values only through [`json::read`].
 
 pub mod agent;
+pub mod agent_outputs;
 pub mod amount;
 pub mod approval;
 pub mod call;
@@ -25,6 +26,7 @@ pub mod notice;
 pub mod page;
 pub mod permission;
 pub mod plugin;
+pub mod provider;
 pub mod runner;
 pub mod secret;
 pub mod settings;
@@ -33,8 +35,10 @@ pub mod sql;
 pub mod token;
 pub mod unseen;
 pub mod upstream;
+pub mod workflow;
 
 pub use agent::{Agent, AgentState, KillScope, Limits, Profile, RateLimit, TenantLimits, Toolset};
+pub use agent_outputs::{AgentOutputs, ToolEnvelope};
 pub use amount::Amount;
 pub use approval::{ApprovalState, AskCode, AskReason, Vote};
 pub use call::{ApprovalStatus, CallRequest, Envelope, Mode, Status, ToolResult};
@@ -58,9 +62,11 @@ pub use notice::{DeliveryState, Notice, NoticeType, WebhookState};
 pub use page::Page;
 pub use permission::{Permission, Permissions, Role};
 pub use plugin::{Plugin, PluginDescription, PluginWorld};
+pub use provider::{ModelRef, ProviderKind, ProviderSpec};
 pub use runner::Runner;
 pub use secret::{ResolvedSecret, SecretAllowed, SecretInfo, SecretPlace, SecretScope};
 pub use settings::TenantSettings;
 pub use skill::{Skill, SkillArgument};
 pub use token::{HeldToken, Scope};
 pub use upstream::{DriftClass, Upstream, UpstreamHealth};
+pub use workflow::{PinnedHandle, Workflow};

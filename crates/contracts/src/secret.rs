@@ -15,7 +15,7 @@ use crate::definition::words;
 use crate::digest::Digest;
 use crate::egress::HostPattern;
 use crate::id::{PlaceId, TenantId, UserId, WorkspaceId};
-use crate::name::ToolName;
+use crate::name::{Slug, ToolName};
 
 pub const NAME_CHARS_MAX: usize = 64;
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
@@ -77,6 +77,10 @@ pub struct SecretAllowed {
     /// Names and addresses to which a request may carry it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostPattern>,
+    /// Names of model providers whose key it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub providers: Vec<Slug>,
     /// Tools that see the value in code of their own, each with the digest of the behaviour it was given to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]

@@ -17,6 +17,7 @@ use toolgate_store::catalog::{
     self, Alias, Assignment, Catalog, Classification, GroupMember, KillSwitch, Lifecycle, Override, StoredAgent,
 };
 use toolgate_store::people::{Tenant, Workspace};
+use toolgate_store::providers::StoredProvider;
 use toolgate_store::skills::StoredSkill;
 use toolgate_store::upstreams::StoredUpstream;
 
@@ -252,6 +253,7 @@ impl Snapshot {
             plugins,
             upstreams,
             skills,
+            providers,
         } = catalog;
         let deciding = Specs { policies, guardrails, openings, acceptances, webhooks };
         let mut versions_of: HashMap<ToolId, Vec<Arc<Version>>> = HashMap::new();
@@ -327,6 +329,7 @@ impl Snapshot {
                         .filter(|skill| skill.tenant == id)
                         .map(|skill| (skill.spec.name.clone(), Arc::new(skill.clone())))
                         .collect(),
+                    providers: offered(&providers, id),
                     constraints: OnceLock::new(),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
@@ -377,11 +380,20 @@ pub struct TenantRegistry {
     pub upstreams: BTreeMap<Slug, Arc<StoredUpstream>>,
     /// By name, without their texts.
     pub skills: BTreeMap<Slug, Arc<StoredSkill>>,
+    /// Model providers by name, with those of the system tenant, which are offered to all.
+    pub providers: BTreeMap<Slug, Arc<StoredProvider>>,
     /// The profiles' constraints, read when first asked for.
     constraints: OnceLock<HashMap<ProfileId, Result<Constraints, String>>>,
     shared: Arc<Shared>,
     names: OnceLock<Names>,
     index: OnceLock<Index>,
+}
+
+/// The system tenant's providers and the tenant's own, which stand in front of those of the same name.
+fn offered(providers: &[StoredProvider], own: TenantId) -> BTreeMap<Slug, Arc<StoredProvider>> {
+    let layers = [TenantId::SYSTEM, own].into_iter();
+    let of = |layer| providers.iter().filter(move |provider| provider.tenant == layer);
+    layers.flat_map(of).map(|provider| (provider.spec.name.clone(), Arc::new(provider.clone()))).collect()
 }
 
 #[derive(Debug, Default)]
@@ -521,8 +533,9 @@ impl TenantRegistry {
         self.shared.groups.iter().filter(|row| row.tenant == self.tenant.id || row.tenant == TenantId::SYSTEM)
     }
 
-    /// What stops a call of this tool, by this agent if one acts: the widest switch that is on.
-    pub fn stopped(&self, agent: Option<AgentId>, tool: ToolId) -> Option<&KillSwitch> {
+    /// What stops a call of this tool, by this agent if one acts: the widest switch that is on. Without a tool, what
+    /// stops the agent whatever it calls.
+    pub fn stopped(&self, agent: Option<AgentId>, tool: Option<ToolId>) -> Option<&KillSwitch> {
         if self.kill_switches.is_empty() {
             return None;
         }
@@ -530,8 +543,8 @@ impl TenantRegistry {
         let switches = [
             Some((system, KillScope::Tenant, system.uuid())),
             Some((own, KillScope::Tenant, own.uuid())),
-            Some((system, KillScope::Tool, tool.uuid())),
-            Some((own, KillScope::Tool, tool.uuid())),
+            tool.map(|tool| (system, KillScope::Tool, tool.uuid())),
+            tool.map(|tool| (own, KillScope::Tool, tool.uuid())),
             agent.map(|agent| (own, KillScope::Agent, agent.uuid())),
         ];
         switches.into_iter().flatten().find_map(|key| self.kill_switches.get(&key))

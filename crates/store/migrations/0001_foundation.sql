@@ -377,6 +377,21 @@ CREATE TABLE skill_versions (
     FOREIGN KEY (tenant_id, skill) REFERENCES skills (tenant_id, name) ON DELETE CASCADE
 ) {strict};
 
+-- Model providers: where each is, in which manner it is spoken to, which secret is its key, what its models cost.
+CREATE TABLE providers (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    name TEXT NOT NULL,
+    folded TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    -- Counts up with every change.
+    revision {int} NOT NULL,
+    saved_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    updated_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, name)
+) {strict};
+CREATE UNIQUE INDEX providers_folded ON providers (tenant_id, folded);
+
 CREATE TABLE tool_versions (
     tenant_id {uuid} NOT NULL,
     id {uuid} NOT NULL,

@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 use crate::error::Error;
 use crate::people::{self, Tenant, Workspace};
 use crate::plugins;
+use crate::providers::{self, StoredProvider};
 use crate::scope::Scope;
 use crate::skills::{self, StoredSkill};
 use crate::upstreams::{self, StoredUpstream};
@@ -139,6 +140,7 @@ pub struct Catalog {
     pub upstreams: Vec<StoredUpstream>,
     /// Without their texts.
     pub skills: Vec<StoredSkill>,
+    pub providers: Vec<StoredProvider>,
     pub acceptances: Vec<Spec>,
     /// Which webhooks are told of which types.
     pub webhooks: Vec<Spec>,
@@ -222,6 +224,13 @@ const SKILLS: Source = Source {
     id: 0,
 };
 
+/// None has an id: one that cannot be read is named by its tenant.
+const PROVIDERS: Source = Source {
+    table: "providers",
+    sql: "SELECT tenant_id, spec, revision, saved_by, created_at, updated_at FROM providers ORDER BY name",
+    id: 0,
+};
+
 impl Store {
     pub async fn registry_revision(&self) -> Result<i64, Error> {
         revision(&self.query(&ALL, REVISION, vec![]).await?)
@@ -262,6 +271,7 @@ impl Store {
             &PLUGINS,
             &UPSTREAMS,
             &SKILLS,
+            &PROVIDERS,
             &deciding::ACCEPTANCES,
             &deciding::WEBHOOKS,
         ];
@@ -289,6 +299,7 @@ impl Store {
             plugins: readable(&PLUGINS, &next(), plugins::plugin, &mut unreadable),
             upstreams: readable(&UPSTREAMS, &next(), upstreams::stored, &mut unreadable),
             skills: readable(&SKILLS, &next(), skills::stored, &mut unreadable),
+            providers: readable(&PROVIDERS, &next(), providers::stored, &mut unreadable),
             acceptances: readable(&deciding::ACCEPTANCES, &next(), deciding::with_id, &mut unreadable),
             webhooks: readable(&deciding::WEBHOOKS, &next(), deciding::with_id, &mut unreadable),
         };

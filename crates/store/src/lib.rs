@@ -5,6 +5,7 @@
 //! Invariant: every statement names its tenant as `$1`, or says why it crosses tenants (see [`Scope`]).
 
 pub mod address;
+pub mod agent_runs;
 pub mod approvals;
 pub mod audit;
 mod backend;
@@ -34,6 +35,7 @@ pub mod openings;
 pub mod people;
 pub mod plugins;
 pub mod policies;
+pub mod providers;
 pub mod retention;
 mod row;
 pub mod runs;

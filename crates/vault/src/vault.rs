@@ -305,8 +305,10 @@ fn check_value(value: &[u8]) -> Result<(), Fault> {
 }
 
 fn check_allowed(allowed: &SecretAllowed) -> Result<(), Fault> {
-    let SecretAllowed { tools, hosts, code } = allowed;
-    for (member, count) in [("tools", tools.len()), ("hosts", hosts.len()), ("code", code.len())] {
+    let SecretAllowed { tools, hosts, providers, code } = allowed;
+    let counts =
+        [("tools", tools.len()), ("hosts", hosts.len()), ("providers", providers.len()), ("code", code.len())];
+    for (member, count) in counts {
         if count > ALLOWED_MAX {
             let told = format!("`{member}` lists {count}");
             return Err(Fault::invalid(told, format!("list at most {ALLOWED_MAX}")).at(format!("/allowed/{member}")));

@@ -7,21 +7,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{Fault, Slug, json as strict};
+use toolgate_contracts::provider::script::{LastError, ScriptCall, ScriptFail, ScriptTurn, ScriptWhen};
+use toolgate_contracts::provider::{self, Stop, Usage};
+use toolgate_contracts::{Fault, ProviderKind as Kind, Slug, json as strict};
 use toolgate_egress::HeaderMap;
 use toolgate_expression::{ExpressionError, JsonTemplate, Text};
 
 use crate::error::{ErrorKind, ModelError};
 use crate::fold::{Delta, End};
-use crate::model::{Message, Request, Stop, Usage};
-use crate::provider::Kind;
+use crate::model::{Message, Request};
 use crate::refusal;
-
-const TURNS_MAX: usize = 1000;
-const CHUNKS_MAX: usize = 1000;
-const DELAY_MS_MAX: u64 = 60_000;
 
 #[derive(Debug)]
 pub struct Script {
@@ -30,7 +26,7 @@ pub struct Script {
 
 #[derive(Debug)]
 struct Turn {
-    when: When,
+    when: ScriptWhen,
     repeat: u64,
     say: Option<Text>,
     calls: Vec<(Text, JsonTemplate)>,
@@ -38,82 +34,7 @@ struct Turn {
     stop: Option<Stop>,
     chunks: usize,
     delay: Duration,
-    fail: Option<Fail>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    version: u32,
-    turns: Vec<WrittenTurn>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenTurn {
-    #[serde(default)]
-    when: When,
-    /// How often it may answer.
-    #[serde(default)]
-    repeat: Option<u64>,
-    #[serde(default)]
-    say: Option<String>,
-    #[serde(default)]
-    call: Vec<WrittenCall>,
-    #[serde(default)]
-    usage: Option<Usage>,
-    #[serde(default)]
-    stop: Option<Stop>,
-    #[serde(default)]
-    chunks: Option<usize>,
-    #[serde(default)]
-    delay_ms: u64,
-    #[serde(default)]
-    fail: Option<Fail>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenCall {
-    tool: String,
-    #[serde(default)]
-    input: Value,
-}
-
-/// All that is said must hold.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct When {
-    /// Which answer of the conversation it is, from 1.
-    #[serde(default)]
-    turn: Option<usize>,
-    #[serde(default)]
-    last_user_contains: Option<String>,
-    /// The tool whose result came last.
-    #[serde(default)]
-    last_tool: Option<String>,
-    /// Whether that was an error, or words within it.
-    #[serde(default)]
-    last_error: Option<LastError>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum LastError {
-    Any(bool),
-    Contains(String),
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fail {
-    /// Of the answer; 0 for a connection that is not made.
-    status: u16,
-    #[serde(default)]
-    retry_after_s: Option<u64>,
-    /// It begins to answer and breaks off after so many pieces.
-    #[serde(default)]
-    after_chunks: Option<usize>,
+    fail: Option<ScriptFail>,
 }
 
 /// How often each turn was played.
@@ -130,26 +51,12 @@ pub(crate) struct Played {
 }
 
 impl Script {
-    pub fn read(script: Value) -> Result<Self, Fault> {
-        let wrong = |pointer: String, told: String, remedy: &str| Fault::invalid(told, remedy).at(pointer);
-        let Written { version, turns } = strict::decode(script).map_err(|error| {
-            wrong(format!("/script{}", error.pointer), error.message, "write `version: 1` and the list `turns`")
-        })?;
-        if version != 1 {
-            return Err(wrong(
-                "/script/version".into(),
-                format!("version {version} is not known"),
-                "write `version: 1`",
-            ));
-        }
-        if turns.is_empty() || turns.len() > TURNS_MAX {
-            let told = format!("the script has {} turns, between 1 and {TURNS_MAX} are expected", turns.len());
-            return Err(wrong("/script/turns".into(), told, "write the turns that it plays"));
-        }
-        let turns = turns.into_iter().enumerate();
-        let read = turns.map(|(at, turn)| {
-            turn.read()
-                .map_err(|(member, told)| wrong(format!("/script/turns/{at}/{member}"), told, "correct the script"))
+    /// Of a script that was checked: its texts are read as templates.
+    pub fn read(script: &provider::Script) -> Result<Self, Fault> {
+        let read = script.turns.iter().enumerate().map(|(at, turn)| {
+            Turn::read(turn).map_err(|(member, told)| {
+                Fault::invalid(told, "correct the template").at(format!("/script/turns/{at}/{member}"))
+            })
         });
         Ok(Self { turns: read.collect::<Result<_, _>>()? })
     }
@@ -174,7 +81,7 @@ impl Script {
             .turns
             .iter()
             .enumerate()
-            .find(|(at, turn)| used.get(at).copied().unwrap_or(0) < turn.repeat && turn.when.holds(request));
+            .find(|(at, turn)| used.get(at).copied().unwrap_or(0) < turn.repeat && holds(&turn.when, request));
         let Some((at, turn)) = found else {
             let message = format!("the script of `{name}` has no turn left that fits; add one, or a `repeat`");
             return Err(ModelError::new(ErrorKind::ScriptExhausted, message));
@@ -194,64 +101,51 @@ impl Script {
     }
 }
 
-impl WrittenTurn {
-    fn read(self) -> Result<Turn, (&'static str, String)> {
-        let Self { when, repeat, say, call, usage, stop, chunks, delay_ms, fail } = self;
-        if say.is_none() && call.is_empty() && fail.is_none() && stop.is_none() {
-            return Err(("say", "the turn neither says, calls nor fails".to_owned()));
-        }
-        if chunks.is_some_and(|chunks| !(1..=CHUNKS_MAX).contains(&chunks)) {
-            return Err(("chunks", format!("between 1 and {CHUNKS_MAX} are expected")));
-        }
-        if delay_ms > DELAY_MS_MAX {
-            return Err(("delay_ms", format!("at most {DELAY_MS_MAX} are expected")));
-        }
-        if fail.as_ref().is_some_and(|fail| (1..300).contains(&fail.status) || fail.status > 599) {
-            return Err(("fail/status", "it is no status that fails".to_owned()));
-        }
-        let text = |member, source: &str| Text::parse(source).map_err(|error| (member, error.to_string()));
-        let calls = call.iter().map(|WrittenCall { tool, input }| {
+impl Turn {
+    fn read(written: &ScriptTurn) -> Result<Self, (String, String)> {
+        let ScriptTurn { when, repeat, say, call, usage, stop, chunks, delay_ms, fail } = written;
+        let text = |member: String, source: &str| Text::parse(source).map_err(|error| (member, error.to_string()));
+        let calls = call.iter().enumerate().map(|(at, ScriptCall { tool, input })| {
             let input = if input.is_null() { json!({}) } else { input.clone() };
-            let input = JsonTemplate::parse(&input).map_err(|error| ("call", error.to_string()))?;
-            Ok((text("call", tool)?, input))
+            let input = JsonTemplate::parse(&input).map_err(|error| (format!("call/{at}/input"), error.to_string()))?;
+            Ok((text(format!("call/{at}/tool"), tool)?, input))
         });
-        Ok(Turn {
-            when,
+        Ok(Self {
+            when: when.clone(),
             repeat: repeat.unwrap_or(1),
-            say: say.map(|say| text("say", &say)).transpose()?,
+            say: say.as_ref().map(|say| text("say".to_owned(), say)).transpose()?,
             calls: calls.collect::<Result<_, _>>()?,
-            usage,
-            stop,
+            usage: *usage,
+            stop: *stop,
             chunks: chunks.unwrap_or(1),
-            delay: Duration::from_millis(delay_ms),
-            fail,
+            delay: Duration::from_millis(*delay_ms),
+            fail: fail.clone(),
         })
     }
 }
 
-impl When {
-    fn holds(&self, request: &Request) -> bool {
-        let Self { turn, last_user_contains, last_tool, last_error } = self;
-        let said = request.messages.iter().filter(|message| matches!(message, Message::Model(_))).count();
-        let user = request.messages.iter().rev().find_map(|message| match message {
-            Message::User { text } => Some(text.as_str()),
-            _ => None,
-        });
-        let answer = request.messages.last().and_then(|message| match message {
-            Message::Tools { answers } => answers.last(),
-            _ => None,
-        });
-        turn.is_none_or(|turn| turn == said + 1)
-            && last_user_contains.as_ref().is_none_or(|words| user.is_some_and(|user| user.contains(words.as_str())))
-            && last_tool.as_ref().is_none_or(|tool| answer.is_some_and(|answer| answer.name == *tool))
-            && match last_error {
-                None => true,
-                Some(LastError::Any(wanted)) => answer.is_some_and(|answer| answer.is_error) == *wanted,
-                Some(LastError::Contains(words)) => {
-                    answer.is_some_and(|answer| answer.is_error && answer.text.contains(words.as_str()))
-                }
+/// Whether all that a turn asks for holds.
+fn holds(when: &ScriptWhen, request: &Request) -> bool {
+    let ScriptWhen { turn, last_user_contains, last_tool, last_error } = when;
+    let said = request.messages.iter().filter(|message| matches!(message, Message::Model(_))).count();
+    let user = request.messages.iter().rev().find_map(|message| match message {
+        Message::User { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let answer = request.messages.last().and_then(|message| match message {
+        Message::Tools { answers } => answers.last(),
+        _ => None,
+    });
+    turn.is_none_or(|turn| turn == said + 1)
+        && last_user_contains.as_ref().is_none_or(|words| user.is_some_and(|user| user.contains(words.as_str())))
+        && last_tool.as_ref().is_none_or(|tool| answer.is_some_and(|answer| answer.name == *tool))
+        && match last_error {
+            None => true,
+            Some(LastError::Any(wanted)) => answer.is_some_and(|answer| answer.is_error) == *wanted,
+            Some(LastError::Contains(words)) => {
+                answer.is_some_and(|answer| answer.is_error && answer.text.contains(words.as_str()))
             }
-    }
+        }
 }
 
 impl Turn {
@@ -274,14 +168,14 @@ impl Turn {
                 let stop = self.stop.unwrap_or(default);
                 Ok(End { model: format!("scripted/{name}"), stop, usage, reported: Value::Null, own })
             }
-            Some(Fail { after_chunks: Some(chunks), .. }) => {
+            Some(ScriptFail { after_chunks: Some(chunks), .. }) => {
                 pieces.truncate(*chunks);
                 Err(ModelError::interrupted())
             }
-            Some(Fail { status: 0, .. }) => {
+            Some(ScriptFail { status: 0, .. }) => {
                 Err(ModelError::new(ErrorKind::Network, "the script makes no connection; try again"))
             }
-            Some(Fail { status, retry_after_s, after_chunks: None }) => {
+            Some(ScriptFail { status, retry_after_s, after_chunks: None }) => {
                 let error = refusal::answered(*status, &HeaderMap::new(), b"", "scripted", &request.asked());
                 Err(error.retry_after(*retry_after_s))
             }

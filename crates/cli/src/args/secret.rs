@@ -22,7 +22,7 @@ pub struct In {
 pub enum SecretCommand {
     /// Set a secret; its value is read from standard input or a file, never from the command line
     #[command(
-        after_help = "Examples:\n  toolgate secret set SMTP_PASSWORD --tool send_mail --host smtp.example.com < password.txt\n  toolgate secret set SIGNING_KEY --scope org --tool signText --from-file key.txt"
+        after_help = "Examples:\n  toolgate secret set SMTP_PASSWORD --tool send_mail --host smtp.example.com < password.txt\n  toolgate secret set SIGNING_KEY --scope org --tool signText --from-file key.txt\n  toolgate secret set OPENAI_API_KEY --provider openai --host api.openai.com < key.txt"
     )]
     Set {
         /// The name by which tools declare it
@@ -38,6 +38,9 @@ pub enum SecretCommand {
         /// A host to which a request may carry it; may be repeated
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
+        /// A model provider whose key it is; may be repeated
+        #[arg(long = "provider", value_name = "PROVIDER")]
+        providers: Vec<String>,
     },
     /// List the secrets that you may set, without their values
     List(Paging),
@@ -49,7 +52,7 @@ pub enum SecretCommand {
         #[arg(long)]
         agent: Option<String>,
     },
-    /// Give a secret to tools and hosts; the value stays as it is
+    /// Give a secret to tools, model providers and hosts; the value stays as it is
     Allow {
         /// The secret's name
         name: String,
@@ -61,6 +64,9 @@ pub enum SecretCommand {
         /// A host to which a request may carry it; may be repeated
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
+        /// A model provider whose key it is; may be repeated
+        #[arg(long = "provider", value_name = "PROVIDER")]
+        providers: Vec<String>,
         /// A tool whose code may see it, as that code is now; may be repeated
         #[arg(long = "code", value_name = "TOOL")]
         code: Vec<String>,

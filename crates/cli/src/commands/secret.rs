@@ -15,12 +15,13 @@ use crate::output::{Output, Paint, Table, items_of, note, person_of, text_of, ti
 
 pub async fn run(command: SecretCommand, client: &Client, output: &Output) -> Done {
     match command {
-        SecretCommand::Set { name, place, from_file, tools, hosts } => {
+        SecretCommand::Set { name, place, from_file, tools, hosts, providers } => {
             let value = read_value(from_file.as_deref())?;
-            let given = !(tools.is_empty() && hosts.is_empty());
+            let given = !(tools.is_empty() && hosts.is_empty() && providers.is_empty());
             let body = json!({
                 "value": value, "workspace": place.workspace,
                 "tools": given.then_some(tools), "hosts": given.then_some(hosts),
+                "providers": given.then_some(providers),
             });
             let set = client.put(&["secrets", &place.scope, &name], body).await?;
             let done =
@@ -30,8 +31,11 @@ pub async fn run(command: SecretCommand, client: &Client, output: &Output) -> Do
         }
         SecretCommand::List(paging) => list::show(&["secrets"], &[], paging, (client, output), table).await,
         SecretCommand::Which { name, agent } => which(&name, agent.as_deref(), client, output).await,
-        SecretCommand::Allow { name, place: In { scope, workspace }, tools, hosts, code, only } => {
-            let body = json!({"workspace": workspace, "tools": tools, "hosts": hosts, "code": code, "only": only});
+        SecretCommand::Allow { name, place: In { scope, workspace }, tools, hosts, providers, code, only } => {
+            let body = json!({
+                "workspace": workspace, "tools": tools, "hosts": hosts, "providers": providers, "code": code,
+                "only": only,
+            });
             let secret = client.post(&["secrets", &scope, &name, "allow"], body).await?;
             let done = output.say(&secret, &format!("{name} is given to {}.", given_to(&secret)))?;
             warn(&secret);
@@ -110,6 +114,7 @@ fn given_to(secret: &Value) -> String {
         .map(|code| code.keys().filter(|name| !tools.contains(name)).map(|name| format!("the server {name}")).collect())
         .unwrap_or_default();
     tools.extend(servers);
+    tools.extend(words("providers").iter().map(|name| format!("the provider {name}")));
     let tools = if tools.is_empty() { "no tool".to_owned() } else { tools.join(", ") };
     if hosts.is_empty() { tools } else { format!("{tools} for {}", hosts.join(", ")) }
 }

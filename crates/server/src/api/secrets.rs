@@ -77,10 +77,12 @@ pub struct SetSecret {
     value: Unshown,
     /// With the scope `workspace`, where there is more than one.
     workspace: Option<String>,
-    /// Tools that may have it; absent with `hosts`: as it was given before.
+    /// Tools that may have it; absent with `hosts` and `providers`: as it was given before.
     tools: Option<Vec<String>>,
     /// Hosts to which a request may carry it.
     hosts: Option<Vec<HostPattern>>,
+    /// Model providers whose key it is.
+    providers: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -100,6 +102,9 @@ pub struct AllowSecret {
     tools: Vec<String>,
     #[serde(default)]
     hosts: Vec<HostPattern>,
+    /// Model providers whose key it is from now on.
+    #[serde(default)]
+    providers: Vec<String>,
     /// Tools whose code may see it, as that code is now: `name`, or `name@version`.
     #[serde(default)]
     code: Vec<String>,
@@ -177,15 +182,19 @@ pub async fn set(
     Path((scope, name)): Path<(String, String)>,
     Quiet(request): Quiet<SetSecret>,
 ) -> Result<Json<SecretView>, Problem> {
-    let SetSecret { value: Unshown(value), workspace, tools, hosts } = request;
+    let SetSecret { value: Unshown(value), workspace, tools, hosts, providers } = request;
     let (place, workspaces) = place(&app, &caller, &scope, workspace.as_deref()).await?;
     let secret = Secret::new(name.as_str(), value.into_bytes());
-    let allowed = match (tools, hosts) {
-        (None, None) => None,
-        (tools, hosts) => {
+    let allowed = match (tools, hosts, providers) {
+        (None, None, None) => None,
+        (tools, hosts, providers) => {
             let mut allowed = SecretAllowed { hosts: hosts.unwrap_or_default(), ..SecretAllowed::default() };
             for (index, tool) in tools.unwrap_or_default().iter().enumerate() {
                 add_tool(&app, &caller, &mut allowed, tool).map_err(|fault| fault.at(format!("/tools/{index}")))?;
+            }
+            for (index, provider) in providers.unwrap_or_default().iter().enumerate() {
+                add_provider(&app, &caller, &mut allowed, provider)
+                    .map_err(|fault| fault.at(format!("/providers/{index}")))?;
             }
             Some(allowed)
         }
@@ -222,7 +231,7 @@ pub async fn delete(
     Ok(Json(view(before, &workspaces, Vec::new())))
 }
 
-/// Gives a secret to tools and hosts; the value stays as it is.
+/// Gives a secret to tools, model providers and hosts; the value stays as it is.
 #[utoipa::path(post, path = "/api/v1/secrets/{scope}/{name}/allow", tag = "secrets", params(("scope" = SecretScope, Path), ("name" = String, Path)), request_body = AllowSecret, responses((status = 200, body = SecretView), (status = 404)))]
 pub async fn allow(
     State(app): State<App>,
@@ -230,7 +239,7 @@ pub async fn allow(
     Path((scope, name)): Path<(String, String)>,
     Body(request): Body<AllowSecret>,
 ) -> Result<Json<SecretView>, Problem> {
-    let AllowSecret { workspace, tools, hosts, code, only } = request;
+    let AllowSecret { workspace, tools, hosts, providers, code, only } = request;
     let (place, workspaces) = place(&app, &caller, &scope, workspace.as_deref()).await?;
     let vault = app.engine.vault();
     let before = vault.find(caller.tenant, place, &name).await?.ok_or_else(|| Fault::not_found("secret", &name))?;
@@ -240,6 +249,10 @@ pub async fn allow(
     }
     for (index, tool) in code.iter().enumerate() {
         add_code(&app, &caller, &mut allowed, tool).map_err(|fault| fault.at(format!("/code/{index}")))?;
+    }
+    for (index, provider) in providers.iter().enumerate() {
+        add_provider(&app, &caller, &mut allowed, provider)
+            .map_err(|fault| fault.at(format!("/providers/{index}")))?;
     }
     for host in hosts {
         if !allowed.hosts.contains(&host) {
@@ -371,6 +384,15 @@ fn add_tool(app: &App, caller: &Caller, allowed: &mut SecretAllowed, name: &str)
     let tool = resolved(app, caller, name)?;
     if !allowed.tools.contains(&tool.tool.name) {
         allowed.tools.push(tool.tool.name.clone());
+    }
+    Ok(())
+}
+
+/// One that the caller's tenant has or is offered.
+fn add_provider(app: &App, caller: &Caller, allowed: &mut SecretAllowed, name: &str) -> Result<(), Fault> {
+    let provider = app.registry.provider(caller, name)?;
+    if !allowed.providers.contains(&provider.spec.name) {
+        allowed.providers.push(provider.spec.name.clone());
     }
     Ok(())
 }
