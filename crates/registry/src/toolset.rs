@@ -226,11 +226,20 @@ impl<'a> View<'a> {
 
     /// What stops a call of this tool in this view, whoever has it.
     pub fn stop(&self, tool: &ResolvedTool) -> Option<Stop> {
-        if let Some(switch) = self.registry.stopped(self.agent.map(|agent| agent.id), tool.tool.id) {
+        self.stopped_by(Some(tool))
+    }
+
+    /// What stops the agent of this view, whatever it calls.
+    pub fn agent_stop(&self) -> Option<Stop> {
+        self.stopped_by(None)
+    }
+
+    fn stopped_by(&self, tool: Option<&ResolvedTool>) -> Option<Stop> {
+        if let Some(switch) = self.registry.stopped(self.agent.map(|agent| agent.id), tool.map(|tool| tool.tool.id)) {
             let object = match switch.scope {
                 KillScope::Tenant => self.registry.tenant.slug.to_string(),
                 KillScope::Agent => self.agent.map(|agent| agent.spec.name.to_string()).unwrap_or_default(),
-                KillScope::Tool => tool.name.to_string(),
+                KillScope::Tool => tool.map(|tool| tool.name.to_string()).unwrap_or_default(),
             };
             return Some(Stop::KillSwitch { scope: switch.scope, object, reason: switch.reason.clone() });
         }

@@ -26,6 +26,9 @@ CREATE TABLE runs (
     calls_counted {int} NOT NULL DEFAULT 0,
     event_seq {int} NOT NULL DEFAULT 0,
     frozen_at {int},
+    -- Since when it waits for people, and how long it did before: that time is not its own.
+    waiting_since {int},
+    waited_ms {int} NOT NULL DEFAULT 0,
     created_at {int} NOT NULL,
     updated_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, id)
@@ -45,6 +48,46 @@ CREATE TABLE steps (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
 ) {strict};
 CREATE INDEX steps_run ON steps (tenant_id, run_id, id);
+
+-- Runs of agents that are hosted here. What happened is in the turns and the calls; from both a run is taken up again
+-- wherever it was left.
+CREATE TABLE agent_runs (
+    tenant_id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    -- What the agent was given when it began: prompt, instructions, tools, limits.
+    plan TEXT NOT NULL,
+    -- By which credential it was begun: its rights are asked for anew.
+    asker TEXT NOT NULL,
+    -- The replica that is at it.
+    holder TEXT,
+    -- The call without whose end it cannot go on.
+    waits_for {uuid},
+    -- The call that it answers when it ends.
+    for_call {uuid},
+    outputs TEXT,
+    is_open {int} NOT NULL DEFAULT 1,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, run_id),
+    FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
+) {strict};
+CREATE INDEX agent_runs_open ON agent_runs (run_id) WHERE is_open = 1;
+
+CREATE TABLE agent_turns (
+    tenant_id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    turn {int} NOT NULL,
+    -- What is held of budgets as long as there is no answer.
+    holds TEXT NOT NULL,
+    answer TEXT,
+    -- Calls of this turn that the model was told of otherwise than their records say: those that have none, and those
+    -- that it did not wait for.
+    asides TEXT NOT NULL DEFAULT '[]',
+    cost TEXT,
+    asked_at {int} NOT NULL,
+    answered_at {int},
+    PRIMARY KEY (tenant_id, run_id, turn),
+    FOREIGN KEY (tenant_id, run_id) REFERENCES agent_runs (tenant_id, run_id) ON DELETE CASCADE
+) {strict};
 
 -- What every call passes is written so that SQLite judges it without building anything: closed lists of more than two
 -- words as `OR`, since each `IN` fills a table of its own for each row, and foreign keys that are judged at the commit

@@ -46,6 +46,8 @@ pub struct Run {
     pub origins: serde_json::Value,
     /// How many calls were counted against `max_tool_calls`.
     pub calls_counted: u32,
+    /// How long it waited for people: that time does not count against `max_wall_s`.
+    pub waited_ms: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -62,7 +64,7 @@ pub struct Step {
 
 const COLUMNS: &str =
     "id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason, limits, labels,
-    origins, calls_counted, created_at, updated_at";
+    origins, calls_counted, waited_ms, created_at, updated_at";
 
 impl Change {
     pub fn insert_run(&mut self, run: &Run) -> &mut Self {
@@ -80,6 +82,7 @@ impl Change {
             labels,
             origins,
             calls_counted,
+            waited_ms: _,
             created_at,
             updated_at,
         } = run;
@@ -285,8 +288,9 @@ fn run(row: &Row) -> Result<Run, Error> {
         labels: crate::labels::of_bits(row.get(10)?),
         origins: row.json(11)?,
         calls_counted: row.get(12)?,
-        created_at: row.get(13)?,
-        updated_at: row.get(14)?,
+        waited_ms: u64::try_from(row.get::<i64>(13)?).unwrap_or(0),
+        created_at: row.get(14)?,
+        updated_at: row.get(15)?,
     })
 }
 

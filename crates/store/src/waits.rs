@@ -46,7 +46,7 @@ impl Change {
     /// of the run as it is committed. A lone call's run has no row, and is not parked.
     pub fn park_run(&mut self, run: RunId, event: &NewEvent, now: Timestamp) -> &mut Self {
         self.then(
-            "UPDATE runs SET state = 'waiting_human', event_seq = event_seq + 1, updated_at = $3
+            "UPDATE runs SET state = 'waiting_human', waiting_since = $3, event_seq = event_seq + 1, updated_at = $3
              WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running')",
             [run.into(), now.into()],
         );
@@ -58,7 +58,8 @@ impl Change {
     pub fn resume_run(&mut self, run: RunId, event: &NewEvent, now: Timestamp) -> &mut Self {
         self.then(
             concat!(
-                "UPDATE runs SET state = 'running', event_seq = event_seq + 1, updated_at = $3
+                "UPDATE runs SET state = 'running', waited_ms = waited_ms + CAST($3 AS bigint) - coalesce(waiting_since, $3),
+                    waiting_since = NULL, event_seq = event_seq + 1, updated_at = $3
                  WHERE tenant_id = $1 AND id = $2 AND state = 'waiting_human' AND NOT EXISTS (SELECT 1 ",
                 open_questions!(),
                 ") AND NOT EXISTS (SELECT 1 ",

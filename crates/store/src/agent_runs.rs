@@ -1,0 +1,232 @@
+//! Runs of agents that are hosted here, and the turns of their models.
+//!
+//! A run is at most one replica's at a time: whoever takes it says whom they take it from. Deliberately absent: what the
+//! texts mean. A plan, an answer and an output are the agents' own words, kept as they were written.
+
+use serde::{Deserialize, Serialize};
+use toolgate_contracts::{Amount, CallId, Envelope, Fault, RunId, TenantId, Timestamp};
+
+use crate::approvals::Asker;
+use crate::budgets::Held;
+use crate::change::{Change, Expect};
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::value::json_text;
+use crate::{Row, Store};
+
+/// Runs that are looked at in one round.
+pub const DUE_RUNS_MAX: u32 = 100;
+
+/// A hosted run, as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentRun {
+    pub run: RunId,
+    /// What the agent was given, in the agents' own words.
+    pub plan: serde_json::Value,
+    pub asker: Asker,
+    /// The replica that is at it.
+    pub holder: Option<String>,
+    /// The call without whose end it cannot go on.
+    pub waits_for: Option<CallId>,
+    /// The call that it answers when it ends.
+    pub for_call: Option<CallId>,
+    pub outputs: Option<serde_json::Value>,
+    pub is_open: bool,
+    pub created_at: Timestamp,
+}
+
+/// One question to the model. Without an answer it is on its way, or was lost on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentTurn {
+    pub turn: u32,
+    pub holds: Vec<Held>,
+    pub answer: Option<serde_json::Value>,
+    pub asides: Vec<Aside>,
+    pub cost: Option<Amount>,
+    pub asked_at: Timestamp,
+    pub answered_at: Option<Timestamp>,
+}
+
+/// What the model was told of a call whose record says something else, or that has none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Aside {
+    pub seq: u32,
+    pub envelope: Envelope,
+}
+
+/// A run that somebody should take up, and whom they take it from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueRun {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub holder: Option<String>,
+}
+
+const COLUMNS: &str = "run_id, plan, asker, holder, waits_for, for_call, outputs, is_open, created_at";
+
+impl Change {
+    pub fn insert_agent_run(&mut self, run: &AgentRun) -> &mut Self {
+        let AgentRun { run, plan, asker, holder, waits_for, for_call, outputs: _, is_open: _, created_at } = run;
+        self.then(
+            "INSERT INTO agent_runs (tenant_id, run_id, plan, asker, holder, waits_for, for_call, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            [
+                (*run).into(),
+                plan.to_string().into(),
+                json_text(asker),
+                holder.clone().into(),
+                (*waits_for).into(),
+                (*for_call).into(),
+                (*created_at).into(),
+            ],
+        )
+    }
+
+    /// Takes up a run that nobody holds, or that `from` held, whose replica is gone.
+    pub fn take_agent_run(&mut self, run: RunId, from: Option<&str>, holder: &str, taken: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE agent_runs SET holder = $3, waits_for = NULL
+             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1 AND coalesce(holder, '') = $4",
+            [run.into(), holder.into(), from.unwrap_or_default().into()],
+        )
+    }
+
+    /// Lets go of a run until a call has ended; without one, until somebody takes it up.
+    pub fn leave_agent_run(&mut self, run: RunId, holder: &str, waits_for: Option<CallId>) -> &mut Self {
+        self.then(
+            "UPDATE agent_runs SET holder = NULL, waits_for = $4 WHERE tenant_id = $1 AND run_id = $2 AND holder = $3",
+            [run.into(), holder.into(), waits_for.into()],
+        )
+    }
+
+    /// Nobody takes it up any more.
+    pub fn close_agent_run(&mut self, run: RunId, outputs: &serde_json::Value, closed: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, closed),
+            "UPDATE agent_runs SET is_open = 0, holder = NULL, waits_for = NULL, outputs = $3
+             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1",
+            [run.into(), outputs.to_string().into()],
+        )
+    }
+
+    /// A question goes out. `lost`: another replica took the run.
+    pub fn ask_turn(
+        &mut self,
+        run: RunId,
+        turn: u32,
+        holder: &str,
+        holds: &[Held],
+        now: Timestamp,
+        lost: Fault,
+    ) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, lost),
+            "INSERT INTO agent_turns (tenant_id, run_id, turn, holds, asked_at)
+             SELECT a.tenant_id, a.run_id, CAST($3 AS bigint), $4, CAST($5 AS bigint) FROM agent_runs a
+             WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.holder = $6 AND a.is_open = 1
+             ON CONFLICT (tenant_id, run_id, turn) DO UPDATE SET holds = excluded.holds, asked_at = excluded.asked_at
+             WHERE agent_turns.answer IS NULL",
+            [run.into(), turn.into(), json_text(&holds), now.into(), holder.into()],
+        )
+    }
+
+    /// What was answered, once.
+    pub fn answer_turn(
+        &mut self,
+        run: RunId,
+        turn: u32,
+        answer: &serde_json::Value,
+        cost: Option<Amount>,
+        now: Timestamp,
+        lost: Fault,
+    ) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, lost),
+            "UPDATE agent_turns SET answer = $4, cost = $5, answered_at = $6, holds = '[]'
+             WHERE tenant_id = $1 AND run_id = $2 AND turn = $3 AND answer IS NULL",
+            [run.into(), turn.into(), answer.to_string().into(), cost.map(|cost| cost.to_string()).into(), now.into()],
+        )
+    }
+
+    /// A question that was asked and has no answer holds nothing any more.
+    pub fn drop_turn(&mut self, run: RunId, turn: u32) -> &mut Self {
+        self.then(
+            "DELETE FROM agent_turns WHERE tenant_id = $1 AND run_id = $2 AND turn = $3 AND answer IS NULL",
+            [run.into(), turn.into()],
+        )
+    }
+
+    pub fn put_asides(&mut self, run: RunId, turn: u32, asides: &[Aside]) -> &mut Self {
+        self.then(
+            "UPDATE agent_turns SET asides = $4 WHERE tenant_id = $1 AND run_id = $2 AND turn = $3",
+            [run.into(), turn.into(), json_text(&asides)],
+        )
+    }
+}
+
+impl Store {
+    pub async fn agent_run(&self, tenant: TenantId, run: RunId) -> Result<Option<AgentRun>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE tenant_id = $1 AND run_id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![run.into()]).await?;
+        rows.first().map(agent_run).transpose()
+    }
+
+    /// The run that a call was handed to.
+    pub async fn agent_run_for(&self, tenant: TenantId, call: CallId) -> Result<Option<AgentRun>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE tenant_id = $1 AND for_call = $2");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![call.into()]).await?;
+        rows.first().map(agent_run).transpose()
+    }
+
+    pub async fn agent_turns(&self, tenant: TenantId, run: RunId) -> Result<Vec<AgentTurn>, Error> {
+        let sql = "SELECT turn, holds, answer, asides, cost, asked_at, answered_at FROM agent_turns
+            WHERE tenant_id = $1 AND run_id = $2 ORDER BY turn";
+        self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(turn).collect()
+    }
+
+    /// Runs that nobody living is at and that could go on, or that ended without whoever hosted them, behind `after`.
+    pub async fn due_agent_runs(&self, after: Option<RunId>, now: Timestamp) -> Result<Vec<DueRun>, Error> {
+        let sql = "SELECT a.tenant_id, a.run_id, a.holder FROM agent_runs a
+            JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+            LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.id = a.waits_for
+            WHERE a.is_open = 1 AND r.frozen_at IS NULL AND a.run_id > $1
+              AND (a.holder IS NULL
+                OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || a.holder AND l.expires_at > $2))
+              AND (a.waits_for IS NULL OR c.id IS NULL OR c.status NOT IN ('pending', 'approved', 'running')
+                OR r.state IN ('completed', 'failed', 'cancelled'))
+            ORDER BY a.run_id LIMIT $3";
+        let after = after.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
+        let parameters = vec![after.into(), now.into(), DUE_RUNS_MAX.into()];
+        let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), sql, parameters).await?;
+        rows.iter().map(|row| Ok(DueRun { tenant: row.get(0)?, run: row.get(1)?, holder: row.get(2)? })).collect()
+    }
+}
+
+fn agent_run(row: &Row) -> Result<AgentRun, Error> {
+    let outputs: Option<String> = row.get(6)?;
+    Ok(AgentRun {
+        run: row.get(0)?,
+        plan: row.json(1)?,
+        asker: row.json(2)?,
+        holder: row.get(3)?,
+        waits_for: row.get(4)?,
+        for_call: row.get(5)?,
+        outputs: outputs.map(|_| row.json(6)).transpose()?,
+        is_open: row.get::<i64>(7)? != 0,
+        created_at: row.get(8)?,
+    })
+}
+
+fn turn(row: &Row) -> Result<AgentTurn, Error> {
+    let (answer, cost): (Option<String>, Option<String>) = (row.get(2)?, row.get(4)?);
+    Ok(AgentTurn {
+        turn: row.get(0)?,
+        holds: row.json(1)?,
+        answer: answer.map(|_| row.json(2)).transpose()?,
+        asides: row.json(3)?,
+        cost: cost.map(|_| row.parse(4)).transpose()?,
+        asked_at: row.get(5)?,
+        answered_at: row.get(6)?,
+    })
+}
