@@ -1,7 +1,7 @@
 // Search everything and act, from the keyboard: Ctrl K.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { type KeyboardEvent, useDeferredValue, useState } from 'react'
+import { type KeyboardEvent, useEffect, useState } from 'react'
 import { Autocomplete, Dialog, Input, Menu, MenuItem, Modal, ModalOverlay, SearchField } from 'react-aria-components'
 import { api, taken } from '../api/client'
 import { to } from '../paths'
@@ -43,7 +43,8 @@ export function Palette({ isOpen, onClose, me }: { isOpen: boolean; onClose: () 
 
 function Finder({ me, onClose }: { me: Me; onClose: () => void }) {
   const [words, setWords] = useState('')
-  const asked = useDeferredValue(words.trim())
+  const [entered, setEntered] = useState<string>()
+  const asked = words.trim()
   const navigate = useNavigate()
   const found = useQuery({
     queryKey: ['search', asked],
@@ -93,22 +94,32 @@ function Finder({ me, onClose }: { me: Me; onClose: () => void }) {
     onClose()
     entry.act()
   }
-  // The first entry is marked a moment after it appears. Who is faster with Enter means it all the same.
-  const chooseUnmarked = (event: KeyboardEvent<HTMLElement>) => {
-    if (event.key !== 'Enter' || event.nativeEvent.isComposing || asked !== words.trim()) return
-    const marked = event.target instanceof Element ? event.target.getAttribute('aria-activedescendant') : null
-    if (marked !== null && document.getElementById(marked) !== null) return
+  const first = entries[0]
+  const isSettled = !found.isFetching || (first !== undefined && begins(first))
+  // Enter means what is marked, or the first while nothing is: it is marked a moment after it appears. Who is faster
+  // than the answer means the answer.
+  const chooseByEnter = (event: KeyboardEvent<HTMLElement>) => {
+    if (event.key !== 'Enter' || event.nativeEvent.isComposing) return
     event.preventDefault()
     event.stopPropagation()
-    choose(entries[0])
+    const marked = document.getElementById(event.currentTarget.getAttribute('aria-activedescendant') ?? '')
+    const entry = entries.find(({ id }) => id === marked?.dataset.key)
+    if (entry !== undefined) choose(entry)
+    else if (isSettled) choose(first)
+    else setEntered(asked)
   }
+  const isAwaited = isSettled && entered !== undefined && entered === asked
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it acts once, when what was asked for is there
+  useEffect(() => {
+    if (isAwaited) choose(first)
+  }, [isAwaited])
   return (
     <Autocomplete inputValue={words} onInputChange={setWords}>
       <SearchField aria-label="Search everything" className={css.search ?? ''} autoFocus>
         <Input
           className={css.input ?? ''}
           placeholder="Find a tool or an agent, or say what to do"
-          onKeyDownCapture={chooseUnmarked}
+          onKeyDownCapture={chooseByEnter}
         />
       </SearchField>
       <Menu

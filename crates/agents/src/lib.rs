@@ -8,8 +8,10 @@
 //! which age and are the operator's to write.
 
 mod bounds;
+pub mod conversation;
 mod error;
 mod fold;
+pub mod host;
 mod model;
 pub mod models;
 mod provider;
@@ -17,11 +19,14 @@ pub mod providers;
 mod reading;
 mod refusal;
 mod retry;
+pub mod told;
 mod wire;
 
 pub use bounds::Bounds;
+pub use conversation::{Conversation, Next, Plan};
 pub use error::{ErrorKind, ModelError};
 pub use fold::{Delta, End, Fold};
+pub use host::{AgentRunView, Host, ModelUse, NewAgentRun};
 pub use model::{Message, Own, Request, Said, Stop, ToolAnswer, ToolCall, ToolSchema, Turn, Usage};
 pub use models::{Answered, Asker, Models};
 pub use provider::{Kind, Provider, ProviderSpec};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use toolgate_contracts::event::{Event, EventType};
 use toolgate_contracts::{CallId, Fault, RunId, TenantId};
-use toolgate_store::events::{Position, ROWS_MAX};
+use toolgate_store::events::{Position, ROWS_MAX, of_model};
 
 use crate::engine::{Engine, Signal};
 
@@ -88,7 +88,17 @@ impl RunFollower {
         let mut page = store.events(self.tenant, self.run, self.after).await?;
         let after = page.iter().filter_map(|event| event.seq).max().unwrap_or(self.after);
         let mut open = self.open.clone();
+        let model = of_model(self.run);
         for event in &page {
+            match event.event_type {
+                EventType::ModelRequested => {
+                    open.insert(model, Open { seq: event.seq.unwrap_or(0), ..Open::default() });
+                }
+                EventType::ModelCompleted | EventType::ModelFailed => {
+                    open.entry(model).and_modify(|open| open.ended = true);
+                }
+                _ => {}
+            }
             let Some(call) = event.call_id else { continue };
             match event.event_type {
                 EventType::ToolStarted => {
@@ -125,7 +135,8 @@ impl RunFollower {
             }
             open.retain(|_, open| !open.ended);
         }
-        for part in found {
+        for mut part in found {
+            part.call_id = part.call_id.filter(|call| *call != model);
             let at = page.iter().position(|event| event.seq > part.after_seq && event.seq.is_some());
             page.insert(at.unwrap_or(page.len()), part);
         }

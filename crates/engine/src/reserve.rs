@@ -97,7 +97,7 @@ impl Question<'_> {
         let run = run?;
         let stated = [Some(&run.limits), self.agent.map(|agent| &agent.spec.limits)];
         let most = stated.into_iter().flatten().filter_map(|limits| limits.max_wall_s).min()?;
-        let until = run.created_at.plus_seconds(i64::try_from(most).unwrap_or(i64::MAX));
+        let until = time_over(run, most);
         (now > until).then(|| {
             let message =
                 format!("this run may take {most} s and has taken longer; raise `max_wall_s` or open another run");
@@ -189,6 +189,13 @@ impl Question<'_> {
         }
         Ok(holds)
     }
+}
+
+/// When a run that may take so long has: the time in which it waited for people is theirs.
+pub(crate) fn time_over(run: &Run, most_s: u64) -> Timestamp {
+    let waited = i64::try_from(run.waited_ms).unwrap_or(i64::MAX);
+    let until = run.created_at.plus_seconds(i64::try_from(most_s).unwrap_or(i64::MAX));
+    Timestamp::from_millis(until.millis().saturating_add(waited))
 }
 
 impl Engine {

@@ -68,6 +68,16 @@ pub struct StepView {
 
 impl Engine {
     pub async fn open_run(&self, caller: &Caller, new: NewRun) -> Result<Run, Fault> {
+        self.open_run_with(caller, new, |_, _| {}).await
+    }
+
+    /// The same, with what else must hold in the commit that opens it.
+    pub async fn open_run_with(
+        &self,
+        caller: &Caller,
+        new: NewRun,
+        more: impl FnOnce(&mut Change, &Run) + Send,
+    ) -> Result<Run, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
         let NewRun { title, agent, parent_run_id, limits, labels } = new;
         check_title("title", title.as_deref())?;
@@ -109,6 +119,7 @@ impl Engine {
             labels: joined,
             origins: serde_json::to_value(&origins).unwrap_or_default(),
             calls_counted: 0,
+            waited_ms: 0,
             created_at: now,
             updated_at: now,
         };
@@ -128,13 +139,14 @@ impl Engine {
             let told = run_event(caller, EventType::RunStarted, data, now);
             change.append_events(run.root_run_id, Place::Counted, None, &[told], now);
         }
+        more(&mut change, &run);
         self.store.commit(change).await?;
         self.signal(caller.tenant, id, None);
         Ok(run)
     }
 
     /// The runs above a run, nearest first.
-    pub(crate) async fn runs_above(&self, tenant: TenantId, run: &Run) -> Result<Vec<Run>, Fault> {
+    pub async fn runs_above(&self, tenant: TenantId, run: &Run) -> Result<Vec<Run>, Fault> {
         let mut above = Vec::new();
         let mut next = run.parent_run_id;
         while let Some(id) = next.filter(|_| above.len() < RUNS_ABOVE_MAX) {
@@ -302,6 +314,7 @@ impl Engine {
             labels: call.labels.clone(),
             origins: Value::Object(Map::new()),
             calls_counted: 1,
+            waited_ms: 0,
             created_at: call.created_at,
             updated_at: call.completed_at.unwrap_or(call.created_at),
         };

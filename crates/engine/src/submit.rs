@@ -24,7 +24,7 @@ use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
     AgentId, CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Limits, Mode, RunId, Source, Status,
-    ToolError, ToolRef, json,
+    TenantId, ToolError, ToolRef, json,
 };
 use toolgate_policy::labels::Labels;
 use toolgate_store::calls::RequestKey;
@@ -74,7 +74,7 @@ pub enum Begun {
 /// A call that runs on this replica. Dropped, it runs on.
 pub struct Running {
     engine: Engine,
-    tenant: toolgate_contracts::TenantId,
+    tenant: TenantId,
     id: CallId,
     labels: Labels,
     /// Gone when it was handed over to somebody else's process.
@@ -94,15 +94,24 @@ impl Running {
         self.labels.to_vec()
     }
 
-    /// Its end. Dropped before, nothing is lost.
-    pub async fn ended(&mut self) -> Result<Envelope, Fault> {
+    /// How it stands when nothing of it runs here any more: at its end, or in somebody else's hands.
+    pub async fn left(&mut self) -> Result<Envelope, Fault> {
         if let Some(task) = &mut self.task {
-            let ended = task
+            let left = task
                 .await
                 .unwrap_or_else(|error| Err(Fault::internal(format!("call {} ended by a panic: {error}", self.id))))?;
             self.task = None;
-            if ended.status.is_final() {
-                return Ok(ended);
+            return Ok(left);
+        }
+        self.engine.answer(self.tenant, self.id).await
+    }
+
+    /// Its end. Dropped before, nothing is lost.
+    pub async fn ended(&mut self) -> Result<Envelope, Fault> {
+        if self.task.is_some() {
+            let left = self.left().await?;
+            if left.status.is_final() {
+                return Ok(left);
             }
         }
         self.engine.when_ended(self.tenant, self.id, tokio::time::Instant::now() + LONG).await
@@ -315,7 +324,8 @@ impl Engine {
         };
         let input = std::mem::replace(&mut asked.request.input, Value::Null);
         let answer = question.answer(input);
-        let (seq, counted, full) = self.place_in_run(&asked).await?;
+        let (seq, counted, full) =
+            self.place_in_run(caller.tenant, asked.run.as_ref(), &asked.above, asked.request.seq).await?;
         let most = question.most_calls();
         let Admitted { tool, input, decision } = match answer {
             Ok(admitted) => admitted,
@@ -437,28 +447,43 @@ impl Engine {
     /// Outside a run an unknown name is answered without a record. In a run it is an answer that the model reads.
     async fn unknown_tool(&self, asked: &Asked, seq: u32, fault: Fault, input: Value) -> Result<Admission, Fault> {
         let Some(run) = &asked.run else { return Err(fault) };
-        let now = self.clock.now();
         let error = ToolError::because(ErrorCode::PolicyDenied, "not_found", fault.told());
+        let unread = self.answer_unread(&asked.caller, run.id, seq, &asked.request.tool, input, error);
+        Ok(Admission::Answered(Box::new(unread.await?)))
+    }
+
+    /// The answer to a call in a run that names no tool or cannot be read: told in the run's log, and no record.
+    pub(crate) async fn answer_unread(
+        &self,
+        caller: &Caller,
+        run: RunId,
+        seq: u32,
+        tool: &str,
+        input: Value,
+        error: ToolError,
+    ) -> Result<Envelope, Fault> {
+        let (now, tenant) = (self.clock.now(), caller.tenant);
+        let code = serde_json::to_value(error.code).unwrap_or_default();
         let data: Map<String, Value> = [
-            ("tool".to_owned(), Value::from(asked.request.tool.as_str())),
-            ("code".to_owned(), Value::from("POLICY_DENIED")),
-            ("reason".to_owned(), Value::from("not_found")),
+            ("tool".to_owned(), Value::from(tool)),
+            ("code".to_owned(), code),
+            ("reason".to_owned(), Value::from(error.reason())),
         ]
         .into_iter()
         .collect();
-        let actor = asked.caller.principal.to_string();
+        let actor = caller.principal.to_string();
         let event = NewEvent { event_type: EventType::ToolFailed, call_id: None, at: now, actor, data };
-        let mut change = Change::new(asked.caller.tenant).durability(Durability::Process);
-        change.append_events(run.id, Place::Counted, None, &[event], now);
+        let mut change = Change::new(tenant).durability(Durability::Process);
+        change.append_events(run, Place::Counted, None, &[event], now);
         self.store.commit(change).await?;
-        self.signal(asked.caller.tenant, run.id, None);
-        let run_key = self.run_key(asked.caller.tenant, run.id).await?;
-        Ok(Admission::Answered(Box::new(Envelope {
+        self.signal(tenant, run, None);
+        let run_key = self.run_key(tenant, run).await?;
+        Ok(Envelope {
             id: CallId::new(&self.clock, &self.rng),
             status: Status::Failed,
-            run_id: run.id,
-            call_id: run_key.call_id(&asked.request.tool, &json::canonical(&input), seq),
-            name: asked.request.tool.clone(),
+            run_id: run,
+            call_id: run_key.call_id(tool, &json::canonical(&input), seq),
+            name: tool.to_owned(),
             version: String::new(),
             input,
             output: None,
@@ -472,22 +497,28 @@ impl Engine {
             cost: None,
             receipt: None,
             warnings: Vec::new(),
-        })))
+        })
     }
 
     /// The call's place in its run, how many calls the run then has, and the limit of a run above it that is passed. A
     /// lone call is the first and only one.
-    async fn place_in_run(&self, asked: &Asked) -> Result<(u32, u32, Option<u32>), Fault> {
-        let Some(run) = &asked.run else { return Ok((0, 1, None)) };
+    pub(crate) async fn place_in_run(
+        &self,
+        tenant: TenantId,
+        run: Option<&Run>,
+        above: &[Run],
+        seq: Option<u32>,
+    ) -> Result<(u32, u32, Option<u32>), Fault> {
+        let Some(run) = run else { return Ok((0, 1, None)) };
         let now = self.clock.now();
         let ended =
             Fault::conflict(format!("the run {} has ended or is frozen", run.id), "open another run").at("/run_id");
-        let mut change = Change::new(asked.caller.tenant).durability(Durability::Process);
-        match asked.request.seq {
+        let mut change = Change::new(tenant).durability(Durability::Process);
+        match seq {
             Some(seq) => change.count_call_at(run.id, seq, now, ended),
             None => change.count_calls(run.id, 1, now, ended),
         };
-        for above in &asked.above {
+        for above in above {
             let ended =
                 Fault::conflict(format!("the run {} above it has ended or is frozen", above.id), "open another run");
             change.count_call_below(above.id, now, ended.at("/run_id"));
@@ -499,7 +530,7 @@ impl Engine {
         };
         let row = returned(0)?;
         let mut full = None;
-        for (index, above) in asked.above.iter().enumerate() {
+        for (index, above) in above.iter().enumerate() {
             let counted: u32 = returned(index + 1)?.get(0)?;
             full = full.or(above.limits.max_tool_calls.filter(|most| counted > *most));
         }

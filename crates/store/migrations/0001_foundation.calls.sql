@@ -690,3 +690,51 @@ CREATE TABLE counters (
     value {int} NOT NULL
 ) {strict};
 INSERT INTO counters (name, value) VALUES ('registry', 0);
+
+-- Runs of workflows. What happened is in the nodes; from them a run is taken up again wherever it was left.
+CREATE TABLE workflow_runs (
+    tenant_id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    workflow TEXT NOT NULL,
+    revision {int} NOT NULL,
+    -- As it was when the run began: what is saved or removed meanwhile changes nothing here.
+    graph TEXT NOT NULL,
+    inputs TEXT NOT NULL,
+    -- By which credential it was begun: its rights are asked for anew.
+    asker TEXT NOT NULL,
+    -- The replica that is at it.
+    holder TEXT,
+    -- The call that it answers when it ends.
+    for_call {uuid},
+    outputs TEXT,
+    is_open {int} NOT NULL DEFAULT 1,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, run_id),
+    FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
+) {strict};
+CREATE INDEX workflow_runs_open ON workflow_runs (run_id) WHERE is_open = 1;
+CREATE INDEX workflow_runs_last ON workflow_runs (tenant_id, workflow, run_id);
+
+CREATE TABLE workflow_nodes (
+    tenant_id {uuid} NOT NULL,
+    run_id {uuid} NOT NULL,
+    -- Ids and, below a map, indices: `each/0/look`.
+    path TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    state TEXT NOT NULL CONSTRAINT workflow_nodes_state
+        CHECK (state IN ('running', 'waiting', 'completed', 'failed', 'skipped')),
+    step_id {uuid},
+    -- The place of its call in the run: asked for again, the same call answers.
+    seq {int},
+    -- What it waits for, of which there is one at most.
+    call_id {uuid},
+    question_id {uuid},
+    child_run_id {uuid},
+    inputs TEXT NOT NULL,
+    outputs TEXT NOT NULL,
+    error TEXT,
+    started_at {int} NOT NULL,
+    ended_at {int},
+    PRIMARY KEY (tenant_id, run_id, path),
+    FOREIGN KEY (tenant_id, run_id) REFERENCES workflow_runs (tenant_id, run_id) ON DELETE CASCADE
+) {strict};

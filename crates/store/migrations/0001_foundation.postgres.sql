@@ -245,6 +245,7 @@ BEGIN
     FOREACH t IN ARRAY ARRAY['workspaces', 'users', 'user_roles', 'user_permissions', 'workspace_members', 'browser_sessions',
         'sign_in_links', 'invitations', 'profiles', 'agents', 'api_keys', 'oauth_codes', 'oauth_refreshes', 'schema_versions', 'plugins', 'upstreams', 'upstream_offers', 'skills', 'skill_versions', 'providers', 'tool_versions', 'tools', 'tool_classifications', 'tool_tombstones', 'tool_overrides',
         'tool_aliases', 'tool_groups', 'assignments', 'runs', 'steps', 'agent_runs', 'agent_turns', 'approvals', 'approval_votes', 'grants', 'tokens', 'token_proofs', 'policies', 'guardrails',
+        'workflows', 'workflow_revisions', 'workflow_runs', 'workflow_nodes',
         'egress_openings', 'label_acceptances', 'label_contexts', 'input_requests', 'webhooks', 'deliveries',
         'request_ids', 'sql_principals', 'sql_requests', 'run_calls', 'work', 'budgets', 'kill_switches', 'notes', 'file_changes', 'event_parts', 'audit_progress', 'secrets', 'usage', 'blobs', 'calls', 'events', 'audit_leaves', 'audit_sequence', 'audit_nodes',
         'audit_checkpoints', 'audit_payloads'] LOOP

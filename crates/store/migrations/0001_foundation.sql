@@ -351,6 +351,34 @@ CREATE TABLE upstream_offers (
     FOREIGN KEY (tenant_id, upstream) REFERENCES upstreams (tenant_id, name) ON DELETE CASCADE
 ) {strict};
 
+-- Graphs of tools, agents and questions to people.
+CREATE TABLE workflows (
+    tenant_id {uuid} NOT NULL REFERENCES tenants (id),
+    name TEXT NOT NULL,
+    folded TEXT NOT NULL,
+    description TEXT,
+    -- The revision that holds; the next is counted from it, also after others were removed.
+    revision {int} NOT NULL,
+    saved_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    updated_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, name)
+) {strict};
+CREATE UNIQUE INDEX workflows_folded ON workflows (tenant_id, folded);
+
+-- Every graph that a workflow ever had. None is changed.
+CREATE TABLE workflow_revisions (
+    tenant_id {uuid} NOT NULL,
+    workflow TEXT NOT NULL,
+    revision {int} NOT NULL,
+    graph TEXT NOT NULL,
+    digest {bytes} NOT NULL,
+    saved_by TEXT NOT NULL,
+    created_at {int} NOT NULL,
+    PRIMARY KEY (tenant_id, workflow, revision),
+    FOREIGN KEY (tenant_id, workflow) REFERENCES workflows (tenant_id, name) ON DELETE CASCADE
+) {strict};
+
 -- Instructions with places for arguments, which clients offer their users and agents are given.
 CREATE TABLE skills (
     tenant_id {uuid} NOT NULL REFERENCES tenants (id),

@@ -100,6 +100,11 @@ impl Change {
     }
 }
 
+/// Under which id the words of a run's model are kept as they come: the run's own, which no call in it has.
+pub fn of_model(run: RunId) -> CallId {
+    CallId::from_uuid(run.uuid())
+}
+
 /// Rows read at once; each holds a few events.
 pub const ROWS_MAX: u32 = 200;
 
@@ -175,6 +180,14 @@ impl Store {
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), call.into()]).await?;
         let first: i64 = rows.first().map_or(Ok(0), |row| row.get(0))?;
         Ok(u64::try_from(first).unwrap_or_default())
+    }
+
+    /// The number of the last event of a run that has a row of its own.
+    pub async fn last_event_of(&self, tenant: TenantId, run: RunId) -> Result<u64, Error> {
+        let sql = "SELECT event_seq FROM runs WHERE tenant_id = $1 AND id = $2";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?;
+        let last: i64 = rows.first().map_or(Ok(0), |row| row.get(0))?;
+        Ok(u64::try_from(last).unwrap_or_default())
     }
 
     /// The tenant's events behind `after`, in the order of their commits, each with where it stands.
@@ -261,13 +274,14 @@ fn unpacked(row: &Row) -> Result<Vec<Event>, Error> {
 fn output(run: RunId, row: &Row) -> Result<Event, Error> {
     let number = |at: usize| -> Result<u64, Error> { Ok(u64::try_from(row.get::<i64>(at)?).unwrap_or_default()) };
     let text: String = row.get(3)?;
+    let call: CallId = row.get(1)?;
     Ok(Event {
         seq: None,
         after_seq: Some(number(0)?),
         part: Some(number(2)?),
         run_id: run,
-        call_id: Some(row.get(1)?),
-        event_type: EventType::ToolOutputAppended,
+        call_id: Some(call),
+        event_type: if call == of_model(run) { EventType::ModelDelta } else { EventType::ToolOutputAppended },
         at: row.get(4)?,
         actor: String::new(),
         data: [("text".to_owned(), Json::from(text))].into_iter().collect(),

@@ -56,6 +56,8 @@ pub mod usage;
 mod value;
 pub mod waits;
 pub mod work;
+pub mod workflow_runs;
+pub mod workflows;
 
 pub use change::{Change, Durability, Expect, Outcome};
 pub use error::{Constraint, Error};

@@ -1,0 +1,195 @@
+//! One question to the model: guarded, its money held, asked, and what it took settled in the commit that keeps the
+//! answer.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use toolgate_contracts::agent::MAX_WALL_S_DEFAULT;
+use toolgate_contracts::event::{EventType, NewEvent};
+use toolgate_contracts::{Amount, Fault, ProviderKind, Timestamp};
+use toolgate_engine::hosting::Spending;
+use toolgate_store::agent_runs::AgentTurn;
+use toolgate_store::events::Place;
+use toolgate_store::{Change, Error};
+
+use super::Host;
+use super::drive::{Did, Driven, Left};
+use crate::bounds::Bounds;
+use crate::error::{ErrorKind, ModelError};
+use crate::model::{Request, Usage};
+use crate::models::{Answered, Asker};
+
+/// Bytes of a question for each token that is held for it: texts have fewer tokens than that.
+const BYTES_PER_TOKEN: u64 = 3;
+
+impl Host {
+    pub(super) async fn ask(&self, driven: &Driven, turn: u32, request: &Request) -> Result<Did<AgentTurn>, Fault> {
+        let engine = &self.0.engine;
+        if let Some(stop) = engine.acting_stop(&driven.caller)? {
+            tracing::info!(run = %driven.run.id, "a run is held up: {}", stop.message);
+            return Ok(Did::Leaves(Left::Later));
+        }
+        let most = driven.plan.limits.max_wall_s.unwrap_or(MAX_WALL_S_DEFAULT);
+        if let Some(error) = engine.past_wall(&driven.run, most) {
+            return Ok(Did::Ends(error));
+        }
+        let spending = match self.spending(driven, request)? {
+            Ok(spending) => spending,
+            Err(error) => return Ok(Did::Ends(error)),
+        };
+        let asked_at = engine.now();
+        let lost = || Fault::conflict("another replica has the run", "it goes on there");
+        let mut change = Change::new(driven.tenant);
+        change.ask_turn(driven.run.id, turn, engine.replica(), &spending.held(), asked_at, lost());
+        spending.reserve(&mut change);
+        let data = json!({
+            "turn": turn, "model": driven.plan.model, "messages": request.messages.len(), "tools": request.tools.len(),
+        });
+        append(&mut change, driven, EventType::ModelRequested, data, asked_at);
+        match self.0.store.commit(change).await {
+            Ok(_) => engine.signal_run(driven.tenant, driven.run.id),
+            Err(error) => {
+                return Ok(match engine.no_room_for(driven.tenant, &spending, &error).await? {
+                    Some(error) => Did::Ends(error),
+                    None if matches!(error, Error::Unmet(_)) => Did::Leaves(Left::Lost),
+                    None => return Err(error.into()),
+                });
+            }
+        }
+        let bounds = Bounds::default();
+        let bounds = Bounds { wall: bounds.wall.min(engine.time_left_of(&driven.run, most)), ..bounds };
+        match self.answer(driven, request, bounds).await {
+            None => Ok(Did::Leaves(Left::Later)),
+            Some(Ok(answered)) => self.keep_answer(driven, turn, asked_at, &spending, answered).await.map(Did::Done),
+            Some(Err(error)) => {
+                self.keep_failure(driven, turn, &spending, &error).await?;
+                Ok(Did::Ends(error.error().clone()))
+            }
+        }
+    }
+
+    /// `None`: somebody stopped it.
+    async fn answer(&self, driven: &Driven, request: &Request, bounds: Bounds) -> Option<Result<Answered, ModelError>> {
+        let asker =
+            Asker { tenant: driven.tenant, principal: driven.caller.principal, workspace: driven.run.workspace_id };
+        let mut said = self.listen(driven).await;
+        let mut heard = |delta: &crate::fold::Delta| said.hear(delta);
+        let asking = self.0.models.ask(&asker, &driven.plan.model, request, bounds, &mut heard);
+        tokio::select! {
+            answered = Box::pin(asking) => Some(answered),
+            () = driven.cancel.cancelled() => None,
+            () = self.over(driven) => None,
+        }
+    }
+
+    /// When another replica ended the run.
+    async fn over(&self, driven: &Driven) {
+        const LOOK_EVERY: Duration = Duration::from_secs(2);
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let state = self.0.engine.run_state(driven.tenant, driven.run.id).await;
+            if state.is_ok_and(|state| state.is_none_or(|state| state.is_final())) {
+                return;
+            }
+        }
+    }
+
+    /// What is held: the price of everything that is sent, and of everything that may be written.
+    fn spending(
+        &self,
+        driven: &Driven,
+        request: &Request,
+    ) -> Result<Result<Spending, toolgate_contracts::ToolError>, Fault> {
+        let known = match self.0.models.known(driven.tenant, &driven.plan.model) {
+            Ok(known) => known,
+            Err(error) => return Ok(Err(error.error().clone())),
+        };
+        let bytes = serde_json::to_string(request).map_or(0, |text| text.len()) as u64;
+        let usage = Usage {
+            input: bytes.div_ceil(BYTES_PER_TOKEN),
+            cached: 0,
+            output: u64::from(driven.plan.output_tokens_max),
+        };
+        let cost = match (known.prices, known.kind) {
+            (Some(prices), _) => Some(prices.cost(usage)),
+            // Nobody is owed anything for what is read from a file.
+            (None, ProviderKind::Scripted) => Some(Amount::ZERO),
+            (None, _) => None,
+        };
+        let tokens = usage.input + usage.output;
+        let run = (&driven.run, &driven.plan.limits);
+        self.0.engine.spending(&driven.caller, driven.plan.agent_id, run, &driven.above, (cost, tokens))
+    }
+
+    async fn keep_answer(
+        &self,
+        driven: &Driven,
+        turn: u32,
+        asked_at: Timestamp,
+        spending: &Spending,
+        answered: Answered,
+    ) -> Result<AgentTurn, Fault> {
+        let now = self.0.engine.now();
+        let Answered { turn: said, tries, cost, provider: _, kind: _ } = answered;
+        let Usage { input, cached, output } = said.usage;
+        let answer = serde_json::to_value(&said).map_err(Fault::internal)?;
+        let mut change = Change::new(driven.tenant);
+        let lost = Fault::conflict("another replica has the answer", "it goes on there");
+        change.answer_turn(driven.run.id, turn, &answer, cost, now, lost);
+        spending.settle(&mut change, cost.unwrap_or_default(), input + output);
+        let data = json!({
+            "turn": turn, "model": said.model, "kind": said.kind, "stop": said.stop, "calls": said.calls.len(),
+            "usage": {"input_tokens": input, "cached_tokens": cached, "output_tokens": output},
+            "cost": cost.map(|cost| cost.to_string()), "tries": tries,
+        });
+        append(&mut change, driven, EventType::ModelCompleted, data, now);
+        self.0.store.commit(change).await?;
+        self.0.engine.signal_run(driven.tenant, driven.run.id);
+        Ok(AgentTurn {
+            turn,
+            holds: Vec::new(),
+            answer: Some(answer),
+            asides: Vec::new(),
+            cost,
+            asked_at,
+            answered_at: Some(now),
+        })
+    }
+
+    async fn keep_failure(
+        &self,
+        driven: &Driven,
+        turn: u32,
+        spending: &Spending,
+        error: &ModelError,
+    ) -> Result<(), Fault> {
+        let now = self.0.engine.now();
+        let mut change = Change::new(driven.tenant);
+        // What broke off in the middle was written, and may be charged.
+        match error.kind() {
+            ErrorKind::Interrupted | ErrorKind::TooLarge | ErrorKind::TooLong | ErrorKind::Unreadable => {
+                toolgate_engine::Engine::settle_lost(&mut change, &spending.held());
+            }
+            _ => spending.settle(&mut change, Amount::ZERO, 0),
+        }
+        change.drop_turn(driven.run.id, turn);
+        let told = error.error();
+        let data = json!({
+            "turn": turn, "model": driven.plan.model, "code": told.code, "reason": told.reason(), "message": told.message,
+        });
+        append(&mut change, driven, EventType::ModelFailed, data, now);
+        self.0.store.commit(change).await?;
+        self.0.engine.signal_run(driven.tenant, driven.run.id);
+        Ok(())
+    }
+}
+
+pub(super) fn append(change: &mut Change, driven: &Driven, event_type: EventType, data: Value, at: Timestamp) {
+    let data = match data {
+        Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        _ => Map::new(),
+    };
+    let actor = driven.caller.principal.to_string();
+    let event = NewEvent { event_type, call_id: None, at, actor, data };
+    change.append_events(driven.run.id, Place::Counted, None, &[event], at);
+}

@@ -1,0 +1,135 @@
+//! The calls of one turn: all through the gate, as many at once as the run may, each with its place in the run.
+
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use toolgate_contracts::agent::MAX_PARALLEL_DEFAULT;
+use toolgate_contracts::{CallId, CallRequest, Envelope, ErrorCode, Fault, FaultKind, Source, ToolError};
+use toolgate_engine::Begun;
+use toolgate_store::agent_runs::Aside;
+use toolgate_store::{Change, Durability};
+
+use super::Host;
+use super::drive::{Did, Driven, Left};
+use crate::conversation::Proposed;
+use crate::told;
+
+/// What became of one call.
+enum Got {
+    /// As its record says.
+    Recorded(Envelope),
+    /// As the model is told, whatever its record says later.
+    Aside(Envelope),
+    Waits(CallId),
+}
+
+impl Host {
+    pub(super) async fn call(
+        &self,
+        driven: &Driven,
+        turn: u32,
+        proposed: Vec<Proposed>,
+        known: &[Aside],
+    ) -> Result<Did<Vec<Envelope>>, Fault> {
+        let parallel = driven.plan.limits.max_parallel.unwrap_or(MAX_PARALLEL_DEFAULT).max(1) as usize;
+        let got = futures_util::stream::iter(proposed)
+            .map(|proposed| async move {
+                let seq = proposed.seq;
+                match known.iter().find(|aside| aside.seq == seq) {
+                    Some(aside) => Ok((seq, Got::Aside(aside.envelope.clone()))),
+                    None => Box::pin(self.call_one(driven, proposed)).await.map(|got| (seq, got)),
+                }
+            })
+            .buffered(parallel)
+            .collect::<Vec<Result<(u32, Got), Fault>>>()
+            .await;
+        let mut envelopes = Vec::with_capacity(got.len());
+        let mut asides = Vec::new();
+        let mut waits = None;
+        let mut failed = None;
+        for one in got {
+            match one {
+                Ok((_, Got::Recorded(envelope))) => envelopes.push(envelope),
+                Ok((seq, Got::Aside(envelope))) => {
+                    asides.push(Aside { seq, envelope: envelope.clone() });
+                    envelopes.push(envelope);
+                }
+                Ok((_, Got::Waits(call))) => waits = waits.or(Some(call)),
+                Err(fault) => failed = failed.or(Some(fault)),
+            }
+        }
+        // Before anything else, so that nothing that has no record is done twice.
+        if asides.len() > known.len() {
+            let mut change = Change::new(driven.tenant).durability(Durability::Process);
+            change.put_asides(driven.run.id, turn, &asides);
+            self.0.store.commit(change).await?;
+        }
+        Ok(match (failed, waits) {
+            (Some(fault), _) => self.failed(driven, fault).await?,
+            (None, Some(call)) => Did::Leaves(Left::Waits(call)),
+            (None, None) => Did::Done(envelopes),
+        })
+    }
+
+    async fn call_one(&self, driven: &Driven, proposed: Proposed) -> Result<Got, Fault> {
+        let engine = &self.0.engine;
+        let Proposed { seq, tool, input, .. } = proposed;
+        let input = match input {
+            Ok(input) => input,
+            Err((text, error)) => return self.unread(driven, seq, &tool, Value::String(text), error).await,
+        };
+        let request = CallRequest {
+            run_id: Some(driven.run.id),
+            seq: Some(seq),
+            ..CallRequest::new(tool.clone(), input.clone())
+        };
+        let begun = match engine.begin_call(&driven.caller, Source::Agent, request, None).await {
+            Ok(begun) => begun,
+            // A name that cannot be one.
+            Err(fault) if fault.kind() == FaultKind::Invalid && fault.pointer() == Some("/tool") => {
+                let error = ToolError::because(ErrorCode::PolicyDenied, "not_found", fault.told());
+                return self.unread(driven, seq, &tool, input, error).await;
+            }
+            Err(fault) => return Err(fault),
+        };
+        let envelope = match begun {
+            Begun::Ended(envelope) => *envelope,
+            Begun::Parked(id) => engine.answer(driven.tenant, id).await?,
+            Begun::Running(mut running) => running.left().await?,
+        };
+        if envelope.version.is_empty() {
+            return Ok(Got::Aside(envelope));
+        }
+        if envelope.status.is_final() {
+            return Ok(Got::Recorded(envelope));
+        }
+        if engine.goes_on_without(driven.tenant, envelope.id).await? {
+            return Ok(Got::Aside(told::pending(envelope)));
+        }
+        Ok(Got::Waits(envelope.id))
+    }
+
+    async fn unread(
+        &self,
+        driven: &Driven,
+        seq: u32,
+        tool: &str,
+        input: Value,
+        error: ToolError,
+    ) -> Result<Got, Fault> {
+        self.0.engine.refuse_unread(&driven.caller, &driven.run, seq, tool, input, error).await.map(Got::Aside)
+    }
+
+    /// The gate did not take a call. Where the run is over or the server is full or stops, that is not the run's fault.
+    async fn failed(&self, driven: &Driven, fault: Fault) -> Result<Did<Vec<Envelope>>, Fault> {
+        let state = self.0.engine.run_state(driven.tenant, driven.run.id).await?;
+        if state.is_none_or(|state| state.is_final()) || fault.kind() == FaultKind::Unavailable {
+            return Ok(Did::Leaves(Left::Later));
+        }
+        match fault.kind() {
+            FaultKind::Forbidden | FaultKind::NotFound | FaultKind::Conflict | FaultKind::Invalid => {
+                Ok(Did::Ends(ToolError::of(&fault)))
+            }
+            _ => Err(fault),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A run goes on: whatever the conversation says comes next is done, until it ends or must wait.
+
+use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::call::RunState;
+use toolgate_contracts::{CallId, Caller, Fault, FaultKind, RunId, TenantId, ToolError};
+use toolgate_engine::Engine;
+use toolgate_store::agent_runs::{AgentRun, AgentTurn};
+use toolgate_store::runs::Run;
+use toolgate_store::{Change, Durability};
+
+use super::Host;
+use crate::conversation::{Conversation, Next, Plan};
+use crate::model::Turn;
+
+/// A run in the hands of this replica.
+pub(super) struct Driven {
+    pub tenant: TenantId,
+    pub kept: AgentRun,
+    pub plan: Plan,
+    pub run: Run,
+    pub above: Vec<Run>,
+    /// Whoever began it, as the agent, with the rights of now.
+    pub caller: Caller,
+    pub cancel: CancellationToken,
+}
+
+/// Why nobody is at a run any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Ended,
+    /// It goes on when this call has ended.
+    Waits(CallId),
+    /// It may go on later: something is stopped, or this server stops.
+    Later,
+    /// Another replica has it.
+    Lost,
+}
+
+/// What became of something that was done.
+pub(super) enum Did<T> {
+    Done(T),
+    /// The run ends, for this reason.
+    Ends(ToolError),
+    Leaves(Left),
+}
+
+impl Host {
+    /// Drives a run that this replica holds, in a task of its own.
+    pub(super) fn drive_soon(&self, tenant: TenantId, run: RunId) {
+        let cancel = self.0.stopping.child_token();
+        if self.at().insert(run, cancel.clone()).is_some() {
+            return;
+        }
+        let host = self.clone();
+        tokio::spawn(async move {
+            let driving = std::panic::AssertUnwindSafe(Box::pin(host.drive(tenant, run, cancel))).catch_unwind();
+            let left = driving.await.unwrap_or_else(|_| Err(Fault::internal("driving the run panicked")));
+            host.at().remove(&run);
+            host.let_go(tenant, run, left).await;
+        });
+    }
+
+    async fn drive(&self, tenant: TenantId, id: RunId, cancel: CancellationToken) -> Result<Left, Fault> {
+        let Some(kept) = self.0.store.agent_run(tenant, id).await?.filter(|kept| kept.is_open) else {
+            return Ok(Left::Ended);
+        };
+        let plan: Plan = serde_json::from_value(kept.plan.clone()).map_err(Fault::internal)?;
+        let mut conversation = Conversation::begin(&plan);
+        let mut turns = self.0.store.agent_turns(tenant, id).await?.into_iter();
+        let Some(run) = self.0.store.run(tenant, id).await? else { return Ok(Left::Ended) };
+        let acting = self.0.engine.acting_again(tenant, &kept.asker).await;
+        let caller = match acting {
+            Ok(caller) => caller,
+            // What is known of it is told all the same, by the server itself.
+            Err(fault) if matches!(fault.kind(), FaultKind::Forbidden | FaultKind::NotFound) => {
+                return self.close_without(tenant, &kept, &run, &conversation, ToolError::of(&fault)).await;
+            }
+            Err(fault) => return Err(fault),
+        };
+        let above = self.0.engine.runs_above(tenant, &run).await?;
+        let mut driven = Driven { tenant, kept, plan: plan.clone(), run, above, caller, cancel };
+        let mut current: Option<AgentTurn> = None;
+        loop {
+            let next = conversation.next();
+            // What was recorded is only told again; beyond it, nothing is done in a run that is over.
+            let replaying =
+                matches!(&next, Next::Ask(_)) && turns.as_slice().first().is_some_and(|turn| turn.answer.is_some());
+            if !replaying && let Some(left) = self.is_over(&mut driven, &conversation).await? {
+                return Ok(left);
+            }
+            match next {
+                Next::Ask(_) if replaying => {
+                    let Some(turn) = turns.next() else { continue };
+                    conversation.heard(&answer_of(&turn)?);
+                    current = Some(turn);
+                }
+                Next::Ask(request) => {
+                    // One that went out and was not heard of again.
+                    if let Some(lost) = turns.next() {
+                        self.give_up_turn(&driven, &lost).await?;
+                    }
+                    match Box::pin(self.ask(&driven, conversation.turns(), &request)).await? {
+                        Did::Done(turn) => {
+                            conversation.heard(&answer_of(&turn)?);
+                            current = Some(turn);
+                        }
+                        Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
+                        Did::Leaves(left) => return Ok(left),
+                    }
+                }
+                Next::Call(proposed) => {
+                    let (turn, asides) = current.as_ref().map_or((0, &[][..]), |turn| (turn.turn, &turn.asides[..]));
+                    match Box::pin(self.call(&driven, turn, proposed, asides)).await? {
+                        Did::Done(envelopes) => conversation.took(envelopes),
+                        Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
+                        Did::Leaves(left) => return Ok(left),
+                    }
+                }
+                Next::Answered => return self.end(&driven, &conversation, None).await,
+                Next::Ended(error) => return self.end(&driven, &conversation, Some(error)).await,
+            }
+        }
+    }
+
+    /// Whether somebody ended the run, or took it, or this server stops.
+    async fn is_over(&self, driven: &mut Driven, conversation: &Conversation<'_>) -> Result<Option<Left>, Fault> {
+        if self.0.stopping.is_cancelled() {
+            return Ok(Some(Left::Later));
+        }
+        let Some(run) = self.0.store.run(driven.tenant, driven.run.id).await? else { return Ok(Some(Left::Ended)) };
+        driven.run = run;
+        if driven.run.state.is_final() {
+            return self.end(driven, conversation, None).await.map(Some);
+        }
+        Ok(None)
+    }
+
+    /// What was held for a question without an answer is counted: nobody knows whether it was answered.
+    async fn give_up_turn(&self, driven: &Driven, lost: &AgentTurn) -> Result<(), Fault> {
+        let mut change = Change::new(driven.tenant).durability(Durability::Process);
+        Engine::settle_lost(&mut change, &lost.holds);
+        change.drop_turn(driven.run.id, lost.turn);
+        self.0.store.commit(change).await?;
+        Ok(())
+    }
+
+    /// Nobody here is at it any more.
+    async fn let_go(&self, tenant: TenantId, run: RunId, left: Result<Left, Fault>) {
+        let waits_for = match left {
+            Ok(Left::Ended | Left::Lost) => {
+                self.left().remove(&run);
+                self.put_off().remove(&run);
+                return;
+            }
+            Ok(Left::Waits(call)) => {
+                self.left().insert(run, tenant);
+                self.put_off().remove(&run);
+                Some(call)
+            }
+            Ok(Left::Later) => {
+                self.put_off_run(run);
+                None
+            }
+            Err(fault) => {
+                let why = fault.logged().unwrap_or(fault.told()).to_owned();
+                tracing::warn!(%run, "a run does not go on for now: {why}");
+                self.put_off_run(run);
+                None
+            }
+        };
+        let mut change = Change::new(tenant).durability(Durability::Process);
+        change.leave_agent_run(run, self.0.engine.replica(), waits_for);
+        if let Err(error) = self.0.store.commit(change).await {
+            tracing::warn!(%run, "a run is not let go of: {error}");
+        }
+        // What it waits for may have ended just before.
+        if waits_for.is_some() {
+            self.look_at(tenant, run);
+        }
+    }
+}
+
+pub(super) fn answer_of(turn: &AgentTurn) -> Result<Turn, Fault> {
+    serde_json::from_value(turn.answer.clone().unwrap_or_default()).map_err(Fault::internal)
+}
+
+pub(super) const fn ended_as(error: Option<&ToolError>) -> RunState {
+    match error {
+        None => RunState::Completed,
+        Some(_) => RunState::Failed,
+    }
+}

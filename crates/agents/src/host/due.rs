@@ -1,0 +1,141 @@
+//! Runs that nobody is at and that could go on: found by a look at the database, and at once where this replica hears of
+//! what they waited for.
+
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::{Fault, RunId, TenantId, Timestamp};
+use toolgate_store::agent_runs::{DUE_RUNS_MAX, DueRun};
+use toolgate_store::{Change, Durability, Error};
+
+use super::Host;
+
+/// For what other replicas did.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Runs of this replica at the same time; the rest waits for the next look.
+const DRIVEN_MAX: usize = 512;
+const PUT_OFF_S: i64 = 1;
+const PUT_OFF_S_MAX: i64 = 60;
+
+/// A run that could not go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PutOff {
+    until: Timestamp,
+    times: u32,
+}
+
+impl Host {
+    /// Takes up whatever could go on, until told to stop.
+    pub async fn attend(&self, stop: CancellationToken) {
+        let mut signals = self.0.engine.signals();
+        let mut after = None;
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                _ = look.tick() => match self.take_up(after).await {
+                    Ok(last) => after = last,
+                    Err(fault) => tracing::warn!("runs that could go on are not looked for: {}", fault.told()),
+                },
+                signal = signals.recv() => match signal {
+                    Ok(signal) => {
+                        let tenant = self.left().get(&signal.run).copied();
+                        if let Some(tenant) = tenant {
+                            self.look_at(tenant, signal.run);
+                        }
+                        self.stop_if_over(signal.tenant, signal.run).await;
+                    }
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => break,
+                },
+            }
+        }
+        self.stop().await;
+    }
+
+    /// Ends what is in flight here; other replicas, or the next start, take it up.
+    pub async fn stop(&self) {
+        self.0.stopping.cancel();
+        // What is at hand is let go of in a moment; a server that stops does not wait longer than that.
+        for _ in 0..100 {
+            if self.at().is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A run of ours that somebody ended: whatever it asks is not needed any more.
+    async fn stop_if_over(&self, tenant: TenantId, run: RunId) {
+        let Some(cancel) = self.at().get(&run).cloned() else { return };
+        let state = self.0.engine.run_state(tenant, run).await;
+        if state.is_ok_and(|state| state.is_some_and(|state| state.is_final())) {
+            cancel.cancel();
+        }
+    }
+
+    async fn take_up(&self, after: Option<RunId>) -> Result<Option<RunId>, Fault> {
+        let now = self.0.engine.now();
+        let due = self.0.store.due_agent_runs(after, now).await?;
+        let last = due.last().map(|due| due.run).filter(|_| due.len() == DUE_RUNS_MAX as usize);
+        for due in due {
+            let is_early = self.put_off().get(&due.run).is_some_and(|put_off| put_off.until > now);
+            if is_early || self.at().contains_key(&due.run) || self.at().len() >= DRIVEN_MAX {
+                continue;
+            }
+            self.take(due).await?;
+        }
+        Ok(last)
+    }
+
+    async fn take(&self, due: DueRun) -> Result<(), Fault> {
+        let DueRun { tenant, run, holder } = due;
+        let taken = Fault::conflict("another replica has the run", "it goes on there");
+        let mut change = Change::new(tenant).durability(Durability::Process);
+        change.take_agent_run(run, holder.as_deref(), self.0.engine.replica(), taken);
+        match self.0.store.commit(change).await {
+            Ok(_) => {
+                self.left().remove(&run);
+                self.drive_soon(tenant, run);
+                Ok(())
+            }
+            Err(Error::Unmet(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Something happened in a run that waits: perhaps it can go on.
+    pub(super) fn look_at(&self, tenant: TenantId, run: RunId) {
+        let host = self.clone();
+        tokio::spawn(async move {
+            let kept = host.0.store.agent_run(tenant, run).await;
+            let Ok(Some(kept)) = kept else { return };
+            if !kept.is_open || kept.holder.is_some() {
+                return;
+            }
+            let waits = match kept.waits_for {
+                None => false,
+                Some(call) => host
+                    .0
+                    .store
+                    .call(tenant, call)
+                    .await
+                    .is_ok_and(|call| call.is_some_and(|call| !call.status.is_final())),
+            };
+            if !waits && let Err(fault) = host.take(DueRun { tenant, run, holder: None }).await {
+                tracing::warn!(%run, "a run is not taken up: {}", fault.told());
+            }
+        });
+    }
+
+    /// Tried again a little later each time.
+    pub(super) fn put_off_run(&self, run: RunId) {
+        let now = self.0.engine.now();
+        let mut put_off = self.put_off();
+        let times = put_off.get(&run).map_or(0, |put_off| put_off.times + 1);
+        let wait = (PUT_OFF_S << times.min(6)).min(PUT_OFF_S_MAX);
+        put_off.insert(run, PutOff { until: now.plus_seconds(wait), times });
+    }
+}

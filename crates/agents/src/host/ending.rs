@@ -1,0 +1,122 @@
+//! A run ends: its outputs are kept, its log says why, and the call that it answers is answered.
+
+use serde_json::{Value, json};
+use toolgate_contracts::agent_outputs::AgentOutputs;
+use toolgate_contracts::call::RunState;
+use toolgate_contracts::event::{EventType, NewEvent};
+use toolgate_contracts::{Fault, Status, TenantId, ToolError};
+use toolgate_engine::control::Report;
+use toolgate_store::agent_runs::AgentRun;
+use toolgate_store::events::Place;
+use toolgate_store::runs::Run;
+use toolgate_store::{Change, Error};
+
+use super::Host;
+use super::drive::{Driven, Left, ended_as};
+use crate::conversation::Conversation;
+
+/// Reasons that are limits of the run: each is told in the log by itself.
+const LIMITS: [&str; 6] = ["max_iterations", "max_tool_calls", "budget", "wall", "max_depth", "too_large"];
+const REASON_CHARS_MAX: usize = 280;
+
+impl Host {
+    pub(super) async fn end(
+        &self,
+        driven: &Driven,
+        conversation: &Conversation<'_>,
+        error: Option<ToolError>,
+    ) -> Result<Left, Fault> {
+        let Driven { tenant, kept, run, .. } = driven;
+        self.close(*tenant, kept, run, conversation, error).await
+    }
+
+    /// The same where whoever began it is gone.
+    pub(super) async fn close_without(
+        &self,
+        tenant: TenantId,
+        kept: &AgentRun,
+        run: &Run,
+        conversation: &Conversation<'_>,
+        error: ToolError,
+    ) -> Result<Left, Fault> {
+        self.close(tenant, kept, run, conversation, Some(error)).await
+    }
+
+    async fn close(
+        &self,
+        tenant: TenantId,
+        kept: &AgentRun,
+        run: &Run,
+        conversation: &Conversation<'_>,
+        error: Option<ToolError>,
+    ) -> Result<Left, Fault> {
+        let outputs = conversation.outputs(self.traces_url(run.id));
+        let state = if run.state.is_final() { run.state } else { ended_as(error.as_ref()) };
+        // The call that it answers first: whoever finds the run open afterwards does it again, and finds it done.
+        if let Some(call) = kept.for_call {
+            let report = report(run, state, &outputs, error.as_ref());
+            self.0.engine.end_handed_over(tenant, call, report, &run.principal.to_string()).await?;
+        }
+        let now = self.0.engine.now();
+        let mut change = Change::new(tenant);
+        if !run.state.is_final() {
+            let reason: Option<String> =
+                error.as_ref().map(|error| error.message.chars().take(REASON_CHARS_MAX).collect());
+            let over = Fault::conflict("the run has ended meanwhile", "read it again");
+            change.move_run(run.id, state, reason.as_deref(), now, over);
+            let events = ending_events(run, error.as_ref(), now);
+            change.append_events(run.id, Place::Counted, None, &events, now);
+        }
+        let value = serde_json::to_value(&outputs).map_err(Fault::internal)?;
+        change.close_agent_run(run.id, &value, Fault::conflict("the run was closed", "read it again"));
+        match self.0.store.commit(change).await {
+            Ok(_) => {}
+            // Somebody else ended it in this very moment: it is closed by the next look.
+            Err(Error::Unmet(_)) => return Ok(Left::Later),
+            Err(error) => return Err(error.into()),
+        }
+        self.0.engine.signal_run(tenant, run.id);
+        Ok(Left::Ended)
+    }
+}
+
+fn ending_events(run: &Run, error: Option<&ToolError>, at: toolgate_contracts::Timestamp) -> Vec<NewEvent> {
+    let actor = run.principal.to_string();
+    let event = |event_type, data: Value| NewEvent {
+        event_type,
+        call_id: None,
+        at,
+        actor: actor.clone(),
+        data: data.as_object().cloned().unwrap_or_default(),
+    };
+    let Some(error) = error else { return vec![event(EventType::RunCompleted, json!({}))] };
+    let mut events = Vec::new();
+    let reason = error.reason();
+    if LIMITS.contains(&reason) {
+        let of = |member: &str| error.details.as_ref().and_then(|details| details.get(member)).cloned();
+        let data = json!({"limit": reason, "most": of("limit"), "used": of("used"), "message": error.message});
+        events.push(event(EventType::LimitReached, data));
+    }
+    let data = json!({"code": error.code, "reason": reason, "message": error.message});
+    events.push(event(EventType::RunFailed, data));
+    events
+}
+
+/// What whoever called the agent as a tool gets.
+fn report(run: &Run, state: RunState, outputs: &AgentOutputs, error: Option<&ToolError>) -> Report {
+    let failed = |error: ToolError| Report {
+        status: Status::Failed,
+        output: None,
+        result: None,
+        error: Some(error.with("run_id", run.id.to_string())),
+        cost: None,
+    };
+    match (state, error) {
+        (RunState::Completed, _) => {
+            let output = json!({"response": outputs.response, "run_id": run.id});
+            Report { status: Status::Completed, output: Some(output), result: None, error: None, cost: None }
+        }
+        (_, Some(error)) => failed(error.clone()),
+        (_, None) => failed(ToolError::cancelled()),
+    }
+}

@@ -1,0 +1,201 @@
+//! A run begins: who may, what the agent is given, and the commit that makes it one that goes on by itself.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use toolgate_contracts::caller::Credential;
+use toolgate_contracts::definition::Label;
+use toolgate_contracts::{AgentState, CallId, Caller, Fault, FaultKind, Limits, Permission, RunId};
+use toolgate_engine::Engine;
+use toolgate_engine::runs::NewRun;
+use toolgate_expression::Text;
+use toolgate_store::agent_runs::AgentRun;
+use toolgate_store::approvals::Asker;
+use toolgate_store::catalog::StoredAgent;
+use utoipa::ToSchema;
+
+use super::Host;
+use crate::conversation::Plan;
+
+pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
+/// Skills of one agent together; a skill that does not fit is named, and its text is left out.
+const SKILLS_BYTES_MAX: usize = 128 * 1024;
+/// What a model may write in one answer, where the agent does not say.
+const OUTPUT_TOKENS_DEFAULT: u32 = 8_192;
+/// The names by which authors say how much a model may write.
+const OUTPUT_PARAMS: [&str; 3] = ["max_tokens", "max_output_tokens", "max_completion_tokens"];
+
+/// What somebody asks of an agent.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NewAgentRun {
+    pub prompt: String,
+    /// With them, `prompt` is a template that has places for them.
+    #[schema(value_type = Option<Object>)]
+    pub variables: Option<Map<String, Value>>,
+    pub title: Option<String>,
+    /// They only tighten what the agent's own say.
+    pub limits: Limits,
+    /// Another run, under whose root and within whose limits this one stands.
+    pub parent_run_id: Option<RunId>,
+    pub labels: Vec<Label>,
+}
+
+impl Host {
+    /// Begins a run of an agent, by its name or id. It goes on by itself.
+    pub async fn start(&self, caller: &Caller, agent: &str, new: NewAgentRun) -> Result<RunId, Fault> {
+        self.start_for(caller, agent, new, None).await
+    }
+
+    /// The same for a call that it answers when it ends.
+    pub(crate) async fn start_for(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        new: NewAgentRun,
+        for_call: Option<CallId>,
+    ) -> Result<RunId, Fault> {
+        caller.require(&Permission::AGENTS_RUN)?;
+        let snapshot = self.0.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let unknown = || Fault::not_found("agent", agent).at("/agent");
+        let agent = registry.agent(agent).filter(|agent| agent.tenant == caller.tenant).ok_or_else(unknown)?;
+        check_credential(caller, agent)?;
+        if agent.state == AgentState::Frozen {
+            let told = format!("the agent {} is frozen", agent.spec.name);
+            return Err(Fault::conflict(told, "an administrator lets it go on with `toolgate agent unfreeze`"));
+        }
+        let acting = Engine::acting_as(caller, agent.id);
+        let NewAgentRun { prompt, variables, title, limits, parent_run_id, labels } = new;
+        let prompt = rendered(prompt, variables)?;
+        let limits = strictest(limits, &agent.spec.limits);
+        let title = title.unwrap_or_else(|| title_of(agent, &prompt));
+        let plan = Box::pin(self.plan(&acting, agent, prompt, limits.clone())).await?;
+        let asker = Asker::of(&acting, None);
+        let plan_text = serde_json::to_value(&plan).map_err(Fault::internal)?;
+        let new = NewRun { title: Some(title), agent: None, parent_run_id, limits, labels };
+        let replica = self.0.engine.replica().to_owned();
+        // Whoever shows a token for one run begins what is below it all the same.
+        let opener = Caller { token: None, ..acting };
+        let opened = self.0.engine.open_run_with(&opener, new, move |change, run| {
+            change.insert_agent_run(&AgentRun {
+                run: run.id,
+                plan: plan_text,
+                asker,
+                holder: Some(replica),
+                waits_for: None,
+                for_call,
+                outputs: None,
+                is_open: true,
+                created_at: run.created_at,
+            });
+        });
+        let run = Box::pin(opened).await?;
+        self.drive_soon(caller.tenant, run.id);
+        Ok(run.id)
+    }
+
+    /// What the agent is given, as it stands now.
+    async fn plan(&self, acting: &Caller, agent: &StoredAgent, prompt: String, limits: Limits) -> Result<Plan, Fault> {
+        let spec = &agent.spec;
+        if spec.model.is_empty() {
+            let told = format!("the agent {} has no model", spec.name);
+            return Err(Fault::conflict(told, "set its `model` to `PROVIDER/MODEL`; see `toolgate provider list`"));
+        }
+        self.0.models.known(acting.tenant, &spec.model).map_err(|error| {
+            Fault::conflict(error.error().message.clone(), "add the provider, or set another `model` for the agent")
+        })?;
+        let mut params = spec.model_params.clone().unwrap_or_default();
+        let stated = OUTPUT_PARAMS.iter().filter_map(|name| params.remove(*name)).find_map(|value| value.as_u64());
+        let mut output_tokens_max = stated.and_then(|most| u32::try_from(most).ok()).unwrap_or(OUTPUT_TOKENS_DEFAULT);
+        if let Some(most) = limits.max_tokens {
+            // Room for the question, and for another one behind it.
+            output_tokens_max = output_tokens_max.min(u32::try_from(most / 4).unwrap_or(u32::MAX)).max(1);
+        }
+        let (tools, by_name) = self.offered(acting, agent, &limits)?;
+        Ok(Plan {
+            version: 1,
+            agent: spec.name.clone(),
+            agent_id: agent.id,
+            revision: agent.revision,
+            model: spec.model.clone(),
+            params,
+            system: self.system(acting, agent).await,
+            prompt,
+            tools,
+            by_name,
+            limits: limits.effective(),
+            output_tokens_max,
+        })
+    }
+
+    /// Instructions, then the agent's skills: what stays the same comes first.
+    async fn system(&self, acting: &Caller, agent: &StoredAgent) -> String {
+        let mut system = agent.spec.instructions.trim_end().to_owned();
+        let mut left = SKILLS_BYTES_MAX;
+        for name in &agent.spec.skills {
+            let filled = self.0.registry.fill_skill(acting, name, &Map::new()).await;
+            let Ok(skill) = filled else { continue };
+            let description = &skill.skill.spec.description;
+            let text = if skill.text.len() <= left { skill.text.trim() } else { "" };
+            left -= text.len();
+            system = format!("{system}\n\n# Skill {name}: {description}\n\n{text}").trim().to_owned();
+        }
+        system
+    }
+}
+
+/// Whoever holds a token has what it says, and it says for which agent.
+fn check_credential(caller: &Caller, agent: &StoredAgent) -> Result<(), Fault> {
+    let is_token = matches!(caller.credential, Credential::Token(_));
+    if is_token && caller.agent != Some(agent.id) {
+        return Err(Fault::new(
+            FaultKind::Forbidden,
+            format!("this token is not for the agent {}", agent.spec.name),
+            "mint one for that agent, or use a key",
+        ));
+    }
+    Ok(())
+}
+
+fn rendered(prompt: String, variables: Option<Map<String, Value>>) -> Result<String, Fault> {
+    let prompt = match variables {
+        None => prompt,
+        Some(variables) => {
+            let text = Text::parse(&prompt).and_then(|text| text.render(&Value::Object(variables)));
+            text.map_err(|error| Fault::invalid(format!("the prompt: {error}"), "correct the template").at("/prompt"))?
+        }
+    };
+    if prompt.trim().is_empty() || prompt.len() > PROMPT_BYTES_MAX {
+        let told = format!("a prompt of {} bytes", prompt.len());
+        return Err(Fault::invalid(told, format!("use 1 to {PROMPT_BYTES_MAX} bytes")).at("/prompt"));
+    }
+    Ok(prompt)
+}
+
+fn title_of(agent: &StoredAgent, prompt: &str) -> String {
+    let first: String =
+        prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(60).collect();
+    let seen: String = first.chars().filter(|letter| !toolgate_contracts::unseen::is_unseen(*letter)).collect();
+    format!("{}: {}", agent.spec.name, seen.trim())
+}
+
+/// Of both, the stricter, each by itself. Which tools an agent has is the tool set's business.
+fn strictest(run: Limits, agent: &Limits) -> Limits {
+    fn least<T: Ord + Copy>(one: Option<T>, other: Option<T>) -> Option<T> {
+        one.into_iter().chain(other).min()
+    }
+    Limits {
+        side_effects: least(run.side_effects, agent.side_effects),
+        max_iterations: least(run.max_iterations, agent.max_iterations),
+        max_tool_calls: least(run.max_tool_calls, agent.max_tool_calls),
+        // The agent's own is for a month, and held apart.
+        max_budget: run.max_budget,
+        max_tokens: least(run.max_tokens, agent.max_tokens),
+        max_wall_s: least(run.max_wall_s, agent.max_wall_s),
+        max_parallel: least(run.max_parallel, agent.max_parallel),
+        max_depth: least(run.max_depth, agent.max_depth),
+        max_output_bytes: least(run.max_output_bytes, agent.max_output_bytes),
+        enabled_tools: run.enabled_tools,
+        rate_limit: run.rate_limit,
+    }
+}

@@ -1,0 +1,108 @@
+//! A hosted run as its readers see it: how it stands, what its model was used for, and what it gave.
+
+use serde::Serialize;
+use serde_json::Value;
+use toolgate_contracts::agent_outputs::AgentOutputs;
+use toolgate_contracts::call::RunState;
+use toolgate_contracts::{Amount, Caller, Fault, RunId, TenantId, ToolError};
+use toolgate_store::runs::Run;
+use utoipa::ToSchema;
+
+use super::Host;
+use super::drive::answer_of;
+use crate::model::Usage;
+
+/// What the model of a run was asked, and what that took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct ModelUse {
+    /// `PROVIDER/MODEL`.
+    pub model: String,
+    /// Of a script, which no model said.
+    pub scripted: bool,
+    pub turns: u32,
+    pub input_tokens: u64,
+    pub cached_tokens: u64,
+    pub output_tokens: u64,
+    /// By the provider's prices; absent where nobody wrote any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub cost: Option<Amount>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AgentRunView {
+    #[serde(flatten)]
+    pub run: Run,
+    pub agent: String,
+    pub model_use: ModelUse,
+    /// When it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<AgentOutputs>,
+    /// Where a person sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces_url: Option<String>,
+}
+
+impl Host {
+    /// A run of an agent that the caller may read; another kind of run looks like none.
+    pub async fn show(&self, caller: &Caller, id: RunId) -> Result<AgentRunView, Fault> {
+        let unknown = || Fault::not_found("agent run", id);
+        let run = self.0.engine.readable_run(caller, id).await?.ok_or_else(unknown)?;
+        let kept = self.0.store.agent_run(caller.tenant, id).await?.ok_or_else(unknown)?;
+        let text = |member: &str| kept.plan.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut model_use = ModelUse { model: text("model"), ..ModelUse::default() };
+        for turn in self.0.store.agent_turns(caller.tenant, id).await? {
+            if turn.answer.is_none() {
+                continue;
+            }
+            let said = answer_of(&turn)?;
+            let Usage { input, cached, output } = said.usage;
+            model_use.turns += 1;
+            model_use.scripted |= said.kind == crate::provider::Kind::Scripted;
+            model_use.input_tokens += input;
+            model_use.cached_tokens += cached;
+            model_use.output_tokens += output;
+            model_use.cost = match (model_use.cost, turn.cost) {
+                (sum, None) => sum,
+                (sum, Some(cost)) => Some(sum.unwrap_or_default() + cost),
+            };
+        }
+        let outputs = kept.outputs.map(serde_json::from_value).transpose().map_err(Fault::internal)?;
+        Ok(AgentRunView { agent: text("agent"), traces_url: self.traces_url(id), run, model_use, outputs })
+    }
+
+    /// How a run ended, if it has: for whoever began it and is not a caller any more.
+    pub async fn outcome(&self, tenant: TenantId, id: RunId) -> Result<Option<Result<AgentOutputs, ToolError>>, Fault> {
+        let Some(kept) = self.0.store.agent_run(tenant, id).await? else { return Err(Fault::not_found("run", id)) };
+        let Some(run) = self.0.store.run(tenant, id).await? else { return Err(Fault::not_found("run", id)) };
+        if kept.is_open {
+            return Ok(None);
+        }
+        let outputs: AgentOutputs =
+            serde_json::from_value(kept.outputs.unwrap_or_default()).map_err(Fault::internal)?;
+        Ok(Some(match run.state {
+            RunState::Completed => Ok(outputs),
+            RunState::Cancelled => Err(ToolError::cancelled()),
+            _ => Err(self.why_failed(tenant, &run).await?),
+        }))
+    }
+
+    /// As its log says.
+    async fn why_failed(&self, tenant: TenantId, run: &Run) -> Result<ToolError, Fault> {
+        use toolgate_contracts::ErrorCode;
+        use toolgate_contracts::event::EventType;
+        let mut after = 0;
+        let mut failed = None;
+        loop {
+            let page = self.0.store.events(tenant, run.id, after).await?;
+            let Some(last) = page.iter().filter_map(|event| event.seq).max() else { break };
+            after = last;
+            failed = page.into_iter().rfind(|event| event.event_type == EventType::RunFailed).or(failed);
+        }
+        let message = run.reason.clone().unwrap_or_else(|| "the run failed".to_owned());
+        let told = failed.map(|event| event.data).unwrap_or_default();
+        let code = told.get("code").cloned().and_then(|code| serde_json::from_value(code).ok());
+        let reason = told.get("reason").and_then(Value::as_str).unwrap_or("interrupted");
+        Ok(ToolError::because(code.unwrap_or(ErrorCode::Unknown), reason, message))
+    }
+}

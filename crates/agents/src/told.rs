@@ -1,0 +1,75 @@
+//! What a model gets to read of a call: its output or its error, as text, and of a long one the beginning with the way
+//! to the rest.
+//!
+//! Invariant: `app_data` is not in an envelope, so nothing of it can be said here.
+
+use serde_json::Value;
+use toolgate_contracts::{Envelope, ErrorCode, Status, ToolError};
+
+use crate::model::ToolAnswer;
+
+/// Of one output; the rest is read by `readResult`.
+pub const SHOWN_BYTES_MAX: usize = 16 * 1024;
+
+/// The reason of a call that the model goes on without.
+const PENDING: &str = "approval_pending";
+
+/// A call that waits for a person and that the model does not wait for.
+pub fn pending(mut envelope: Envelope) -> Envelope {
+    let message = format!(
+        "pending: the call {} waits for a person's approval and runs when it is approved; go on without its result",
+        envelope.call_id
+    );
+    envelope.error = Some(ToolError::because(ErrorCode::PolicyDenied, PENDING, message));
+    envelope
+}
+
+pub fn answer(call_id: String, name: String, envelope: &Envelope) -> ToolAnswer {
+    let (text, is_error) = text(envelope);
+    ToolAnswer { call_id, name, text, is_error }
+}
+
+fn text(envelope: &Envelope) -> (String, bool) {
+    if let Some(error) = &envelope.error {
+        // Nothing went wrong: it is not there yet.
+        if error.reason() == PENDING {
+            return (error.message.clone(), false);
+        }
+        let code = serde_json::to_value(error.code).ok().and_then(|code| code.as_str().map(str::to_owned));
+        let mut text = format!("{}: {}", code.unwrap_or_default(), error.message);
+        // What a model can act on: where it was wrong, and when to try again.
+        if let Some(details) = &error.details {
+            text = format!("{text}\n{details}");
+        }
+        if let Some(seconds) = error.retry_after_s {
+            text = format!("{text}\nretry after {seconds} s");
+        }
+        return (shortened(&text, envelope), true);
+    }
+    if envelope.status != Status::Completed {
+        return (format!("{}: there is no result", envelope.status), true);
+    }
+    (shortened(&whole(envelope), envelope), false)
+}
+
+/// An output as one text: what `readResult` pages through.
+pub fn whole(envelope: &Envelope) -> String {
+    match &envelope.output {
+        None | Some(Value::Null) => "done, without output".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    }
+}
+
+fn shortened(text: &str, envelope: &Envelope) -> String {
+    if text.len() <= SHOWN_BYTES_MAX {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
+    let shown = text.get(..end).unwrap_or_default();
+    format!(
+        "{shown}\n[the first {end} of {} bytes; read on with readResult {{\"call_id\": \"{}\", \"offset\": {end}}}]",
+        text.len(),
+        envelope.call_id
+    )
+}
