@@ -1,5 +1,6 @@
 //! Every route, in one place. Those of [`behind_the_door`] have a caller; the few of [`in_front`] have none.
 
+mod agent_runs;
 mod agents;
 mod approvals;
 pub mod audit;
@@ -24,6 +25,7 @@ mod people;
 mod plugins;
 mod policies;
 mod profiles;
+mod providers;
 mod runs;
 pub mod schemas;
 mod search;
@@ -41,6 +43,7 @@ mod tools;
 mod upstreams;
 mod usage;
 mod webhooks;
+mod workflows;
 
 use std::convert::Infallible;
 
@@ -219,9 +222,22 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(agents::tools))
         .routes(routes!(agents::assign, agents::revoke))
         .routes(routes!(agents::assignments))
+        .routes(routes!(agent_runs::start))
+        .routes(routes!(agent_runs::outputs))
+        .routes(routes!(agent_runs::resume))
         .routes(routes!(skills::list, skills::add))
         .routes(routes!(skills::show, skills::delete))
         .routes(routes!(skills::fill))
+        .routes(routes!(providers::list))
+        .routes(routes!(providers::show, providers::put, providers::delete))
+        .routes(routes!(providers::test))
+        .routes(routes!(workflows::list))
+        .routes(routes!(workflows::show, workflows::put, workflows::delete))
+        .routes(routes!(workflows::check))
+        .routes(routes!(workflows::materialize_call))
+        .routes(routes!(workflows::materialize_pin))
+        .routes(routes!(workflows::run))
+        .routes(routes!(workflows::nodes))
         .routes(routes!(profiles::list, profiles::create))
         .routes(routes!(profiles::show, profiles::replace, profiles::delete))
         .routes(routes!(policies::list, policies::save))

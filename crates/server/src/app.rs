@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use toolgate_agents::{Host, Models};
 use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
 use toolgate_egress::mail::Mailer;
 use toolgate_engine::audit::Pinned;
@@ -17,6 +18,7 @@ use toolgate_registry::groups::SEEDED_GROUPS;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::{Change, Configured, Kind, Options, Store};
 use toolgate_vault::{Keyring, MasterKey, Vault};
+use toolgate_workflows::Workflows;
 
 use crate::config::Config;
 use crate::exposition::Exposition;
@@ -60,6 +62,8 @@ pub struct Inner {
     pub keyring: Keyring,
     /// The way out, and on whose behalf.
     pub outside: Outside,
+    /// The models of tenants' providers.
+    pub models: Models,
     /// The operator's relay, where there is one.
     pub mailer: Option<Mailer>,
     pub clock: Clock,
@@ -84,6 +88,10 @@ pub struct Inner {
     pub demonstration: AtomicBool,
     /// What is counted.
     pub exposition: Exposition,
+    /// What runs agents.
+    pub host: Host,
+    /// Graphs of tools, agents and questions, and what runs them.
+    pub workflows: Workflows,
     /// What clients of the protocol see.
     pub mcp: Surface,
 }
@@ -118,7 +126,9 @@ impl App {
         let oauth = crate::oauth::Memory::open(&config)?;
         let exposition = Exposition::default();
         let entries = Arc::new(crate::entries::load(&config, data)?);
-        let runners = (code.runners)(&Wiring {
+        let keyed = Keyed::new(keyring.clone());
+        let vault = Vault::new(store.clone(), keyring.clone(), clock.clone(), rng.clone());
+        let wiring = Wiring {
             store: &store,
             clock: &clock,
             rng: &rng,
@@ -126,10 +136,12 @@ impl App {
             registry: &registry,
             outside: &outside,
             mailer: mailer.as_ref(),
-            keyed: &Keyed::new(keyring.clone()),
-            vault: &Vault::new(store.clone(), keyring.clone(), clock.clone(), rng.clone()),
+            keyed: &keyed,
+            vault: &vault,
             entries: &entries,
-        });
+        };
+        let models = Models::new(&wiring);
+        let runners = (code.runners)(&wiring);
         let engine = Engine::new(Parts {
             store: store.clone(),
             registry: Arc::clone(&registry),
@@ -146,6 +158,8 @@ impl App {
         // An SQLite file is ours alone while we hold the folder, so whoever ran calls before is gone.
         engine.start(store.kind() == Kind::Sqlite).await?;
         engine.keep_living();
+        let host = Host::new(engine.clone(), Arc::clone(&registry), models.clone());
+        let workflows = Workflows::new(engine.clone(), Arc::clone(&registry), Some(Arc::new(host.clone())));
         let app = Self(Arc::new_cyclic(|inner: &std::sync::Weak<Inner>| Inner {
             mcp: Surface::new(toolgate_mcp::serve::Parts {
                 engine: engine.clone(),
@@ -166,6 +180,7 @@ impl App {
             audit,
             keyring,
             outside,
+            models,
             mailer,
             clock,
             rng,
@@ -180,6 +195,8 @@ impl App {
             draining: AtomicBool::new(false),
             demonstration: AtomicBool::new(false),
             exposition,
+            host,
+            workflows,
         }));
         crate::sql_requests::keep_answering(&app);
         Ok(app)
@@ -210,6 +227,14 @@ impl App {
             ("", Some(address)) => format!("{}://{address}", self.scheme()),
             ("", None) => format!("{}://{}", self.scheme(), self.config.get("listen")),
             (url, _) => url.to_owned(),
+        }
+    }
+
+    /// Where a person sees a run, with `{run_id}` in it: here, or in the operator's own viewer.
+    pub fn trace_address(&self) -> String {
+        match self.config.get("traces_url") {
+            "" => format!("{}/runs/{{run_id}}", self.base_url()),
+            address => address.to_owned(),
         }
     }
 
@@ -252,6 +277,7 @@ impl App {
     }
 
     pub async fn close(&self) {
+        self.host.stop().await;
         self.engine.drain(DRAIN).await;
         self.engine.close_runners().await;
         if let Err(error) = self.store.clone().close().await {

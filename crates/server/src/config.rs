@@ -256,6 +256,12 @@ pub const KEYS: &[Key] = &[
         about: "How long a client of MCP that cannot be sent to a page waits for a person before it is told `pending`. Many give up after 60.",
         check: |text| is_number(text, 0, 3600),
     },
+    Key {
+        name: "traces_url",
+        default: "",
+        about: "Where people see what happened in a run, as an address with `{run_id}` in it. Empty: in the console.",
+        check: is_trace_address,
+    },
 ];
 
 /// Where a value came from, for `config show`.
@@ -621,6 +627,14 @@ fn is_label(text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("`{}` has not 1 to 60 characters that are seen", text.escape_debug()))
+}
+
+fn is_trace_address(text: &str) -> Result<(), String> {
+    let is_web = text.starts_with("https://") || text.starts_with("http://");
+    if text.is_empty() || (is_web && text.contains("{run_id}")) {
+        return Ok(());
+    }
+    Err("is no address with `{run_id}` in it, such as `https://traces.example.com/runs/{run_id}`".to_owned())
 }
 
 fn is_number(text: &str, least: u32, most: u32) -> Result<(), String> {

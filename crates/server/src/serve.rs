@@ -124,6 +124,7 @@ pub async fn serve(
     let bound = listener.local_addr().map_err(Fault::internal)?;
     let _ = app.listening.set(bound);
     app.outside.listen(bound);
+    app.host.show_at(app.trace_address());
     let administrator = administrator(&app, &operator(&app)?).await?;
     let key_file = key_file(&app, &folder.path, &administrator).await?;
     let (token, _) = app.create_link(&operator(&app)?, &administrator).await?;
@@ -200,7 +201,11 @@ impl Background {
         let keys = tokio::spawn(follow_keys(app.clone(), stop.clone()));
         let delivering = tokio::spawn(Courier::new(app.clone()).run(stop.clone()));
         let following = tokio::spawn(app.engine.clone().follow_upstreams(stop.clone()));
-        Self { stop, tasks: vec![attending, sequencing, summing, delivering, keys, following] }
+        let (host, until) = (app.host.clone(), stop.clone());
+        let hosting = tokio::spawn(async move { host.attend(until).await });
+        let (workflows, until) = (app.workflows.clone(), stop.clone());
+        let flowing = tokio::spawn(async move { workflows.attend(until).await });
+        Self { stop, tasks: vec![attending, sequencing, summing, delivering, keys, following, hosting, flowing] }
     }
 
     async fn end(self) {

@@ -1,10 +1,12 @@
 //! A hosted run as its readers see it: how it stands, what its model was used for, and what it gave.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_contracts::agent_outputs::AgentOutputs;
 use toolgate_contracts::call::RunState;
-use toolgate_contracts::{Amount, Caller, Fault, RunId, TenantId, ToolError};
+use toolgate_contracts::{Amount, Caller, Fault, Permission, RunId, TenantId, ToolError};
 use toolgate_store::runs::Run;
 use utoipa::ToSchema;
 
@@ -69,6 +71,45 @@ impl Host {
         }
         let outputs = kept.outputs.map(serde_json::from_value).transpose().map_err(Fault::internal)?;
         Ok(AgentRunView { agent: text("agent"), traces_url: self.traces_url(id), run, model_use, outputs })
+    }
+
+    /// The same, as soon as it has ended or waits for a person, and at the latest after `wait`.
+    pub async fn when_left(&self, caller: &Caller, id: RunId, wait: Duration) -> Result<AgentRunView, Fault> {
+        const LOOK_EVERY: Duration = Duration::from_millis(500);
+        let until = tokio::time::Instant::now() + wait;
+        let mut signals = self.0.engine.signals();
+        loop {
+            let view = self.show(caller, id).await?;
+            let is_left = match view.run.state {
+                RunState::WaitingHuman => true,
+                // Its outputs come with the commit that closes it.
+                state => state.is_final() && view.outputs.is_some(),
+            };
+            let now = tokio::time::Instant::now();
+            if is_left || now >= until {
+                return Ok(view);
+            }
+            let next = (now + LOOK_EVERY).min(until);
+            while let Ok(Ok(signal)) = tokio::time::timeout_at(next, signals.recv()).await {
+                if signal.run == id {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes up a run that nobody is at: whoever began it, or may cancel it, may.
+    pub async fn resume(&self, caller: &Caller, id: RunId) -> Result<(), Fault> {
+        caller.require(&Permission::AGENTS_RUN)?;
+        let run = self.0.engine.own_run(caller, id).await?;
+        let kept = self.0.store.agent_run(caller.tenant, id).await?;
+        let kept = kept.ok_or_else(|| Fault::not_found("agent run", id))?;
+        if !kept.is_open {
+            return Err(Fault::conflict(format!("the run is {} already", run.state), "begin another run"));
+        }
+        self.put_off().remove(&id);
+        self.look_at(caller.tenant, id);
+        Ok(())
     }
 
     /// How a run ended, if it has: for whoever began it and is not a caller any more.
