@@ -12,12 +12,12 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolgate_contracts::provider::Prices;
 use toolgate_contracts::{
-    Amount, Clock, Fault, FaultKind, Id, ModelRef, Principal, ProviderKind, ProviderSpec, Rng, Slug, TenantId,
-    WorkspaceId,
+    Amount, Caller, Clock, Fault, FaultKind, Id, ModelRef, Permission, Principal, ProviderKind, ProviderSpec, Rng,
+    Slug, TenantId, WorkspaceId,
 };
 use toolgate_egress::{EgressError, Purpose, Request as Outgoing, Response};
 use toolgate_engine::{Outside, Wiring};
-use toolgate_registry::commands::Registry;
+use toolgate_registry::commands::{KeptProvider, Registry};
 use toolgate_store::audit::Entry;
 use toolgate_store::providers::StoredProvider;
 use toolgate_store::{Change, Store};
@@ -81,6 +81,19 @@ impl Models {
             clock: wiring.clock.clone(),
             rng: wiring.rng.clone(),
         }
+    }
+
+    /// Keeps a provider that can be spoken to: its address is one, and its script can be played.
+    pub async fn keep(
+        &self,
+        caller: &Caller,
+        spec: ProviderSpec,
+        expected: Option<u32>,
+    ) -> Result<KeptProvider, Fault> {
+        // Whoever may not write at all learns nothing by trying.
+        caller.require(&Permission::AGENTS_MANAGE)?;
+        Provider::open(spec.clone())?;
+        self.registry.put_provider(caller, spec, expected).await
     }
 
     /// What can be told of `PROVIDER/MODEL` without asking it: whether there is such a provider, and what it would cost.

@@ -108,7 +108,7 @@ impl Turn {
         let calls = call.iter().enumerate().map(|(at, ScriptCall { tool, input })| {
             let input = if input.is_null() { json!({}) } else { input.clone() };
             let input = JsonTemplate::parse(&input).map_err(|error| (format!("call/{at}/input"), error.to_string()))?;
-            Ok((text(format!("call/{at}/tool"), tool)?, input))
+            Ok::<_, (String, String)>((text(format!("call/{at}/tool"), tool)?, input))
         });
         Ok(Self {
             when: when.clone(),

@@ -5,12 +5,12 @@ use toolgate_agents::{
     Answer, Asking, Bounds, Delta, ErrorKind, Form, Kind, Message, ModelError, Provider, ProviderSpec, Request, Stop,
     ToolAnswer,
 };
-use toolgate_contracts::{ErrorCode, Rng};
+use toolgate_contracts::{ErrorCode, Rng, json};
 
 use crate::world::{request, spec, way_to};
 
 fn scripted(turns: Value) -> Provider {
-    let script = Some(json!({"version": 1, "turns": turns}));
+    let script = Some(json::decode(json!({"version": 1, "turns": turns})).unwrap());
     Provider::open(ProviderSpec { script, ..spec(Kind::Scripted) }).unwrap()
 }
 
@@ -159,7 +159,8 @@ async fn a_refusal_and_a_length_are_as_a_model_s() {
 fn a_script_that_cannot_be_played_is_refused_where_it_is_wrong() {
     #[track_caller]
     fn check(script: Value, pointer: &str) {
-        let fault = Provider::open(ProviderSpec { script: Some(script), ..spec(Kind::Scripted) }).err().unwrap();
+        let script = Some(json::decode(script).unwrap());
+        let fault = Provider::open(ProviderSpec { script, ..spec(Kind::Scripted) }).err().unwrap();
         assert_eq!(fault.pointer(), Some(pointer), "{}", fault.told());
     }
     check(json!({"version": 2, "turns": [{"say": "x"}]}), "/script/version");
@@ -168,5 +169,6 @@ fn a_script_that_cannot_be_played_is_refused_where_it_is_wrong() {
     check(json!({"version": 1, "turns": [{"say": "{{ prompt"}]}), "/script/turns/0/say");
     check(json!({"version": 1, "turns": [{"say": "x", "chunks": 0}]}), "/script/turns/0/chunks");
     check(json!({"version": 1, "turns": [{"fail": {"status": 200}}]}), "/script/turns/0/fail/status");
-    check(json!({"version": 1, "turns": [{"say": "x", "wen": {}}]}), "/script/turns/0/wen");
+    let call = json!([{"tool": "a", "input": {"b": "{{ c"}}]);
+    check(json!({"version": 1, "turns": [{"call": call}]}), "/script/turns/0/call/0/input");
 }

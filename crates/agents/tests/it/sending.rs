@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt as _;
 use toolgate_agents::{
     Answer, Asking, Bounds, Delta, ErrorKind, Form, Kind, ModelError, Outlet, Provider, ProviderSpec,
 };
-use toolgate_contracts::{ErrorCode, Rng, SecretAllowed};
+use toolgate_contracts::{ErrorCode, Rng, SecretAllowed, json};
 use toolgate_vault::Secret;
 
 use crate::world::{EVENTS, JSON, Server, answer, request, spec, way_to};
@@ -289,7 +289,7 @@ fn a_provider_that_cannot_be_is_refused_when_it_is_written() {
     check(|spec| spec.base_url = Some("https://example.com/v1?key=1".into()), "/base_url");
     check(|spec| spec.base_url = Some("example.com".into()), "/base_url");
     check(|spec| spec.secret = Some("sk-this is a key".into()), "/secret");
-    check(|spec| spec.script = Some(json!({"version": 1, "turns": [{"say": "x"}]})), "/script");
+    check(|spec| spec.script = json::decode(json!({"version": 1, "turns": [{"say": "x"}]})).ok(), "/script");
     check(|spec| (spec.kind, spec.base_url) = (Kind::Xml, None), "/base_url");
     check(|spec| spec.kind = Kind::Scripted, "/script");
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
 use toolgate_contracts::{
-    Agent, AgentState, Caller, Fault, FaultKind, KillScope, Permission, Profile, Slug, ToolName, ToolRef, UserId,
-    WorkspaceId, unseen,
+    Agent, AgentState, Caller, Fault, FaultKind, KillScope, ModelRef, Permission, Profile, Slug, ToolName, ToolRef,
+    UserId, WorkspaceId, unseen,
 };
 use toolgate_policy::constraint::Constraints;
 use toolgate_store::catalog::{Assignment, StoredAgent};
@@ -12,6 +12,7 @@ use toolgate_store::catalog::{Assignment, StoredAgent};
 use super::guardrails::check_demanded;
 use super::limits::check_rate;
 use super::{Registry, no_details};
+use crate::finding::Finding;
 use crate::snapshot::TenantRegistry;
 
 /// The workspace every tenant begins with.
@@ -336,6 +337,23 @@ fn workspace_of(
             .or_else(|| registry.workspaces.keys().min().copied())
             .ok_or_else(|| Fault::not_found("workspace", FIRST_WORKSPACE)),
     }
+}
+
+/// What is worth saying of an agent that is kept all the same: what its model is asked through may come later.
+pub fn agent_findings(agent: &Agent, registry: &TenantRegistry) -> Vec<Finding> {
+    let model = agent.model.as_str();
+    let finding = match model.parse::<ModelRef>() {
+        // An agent that others run has no model here.
+        _ if model.is_empty() => None,
+        Err(fault) => Some(Finding::warning("agent.model", "/model", fault.told(), fault.remedy())),
+        Ok(ModelRef { provider, .. }) if registry.providers.contains_key(&provider) => None,
+        Ok(ModelRef { provider, .. }) => {
+            let message = format!("there is no model provider `{provider}`, so the agent cannot be run here");
+            let fix = format!("add it with `toolgate provider add {provider}`, or name another");
+            Some(Finding::warning("agent.provider", "/model", message, fix))
+        }
+    };
+    finding.into_iter().collect()
 }
 
 /// An agent as it is shown.

@@ -72,14 +72,22 @@ impl Registry {
         found.cloned().ok_or_else(|| Fault::not_found("provider", name))
     }
 
-    /// Creates the provider of that name, or replaces it.
-    pub async fn put_provider(&self, caller: &Caller, spec: ProviderSpec) -> Result<KeptProvider, Fault> {
+    /// Creates the provider of that name, or replaces it; with `expected` only what has that revision.
+    pub async fn put_provider(
+        &self,
+        caller: &Caller,
+        spec: ProviderSpec,
+        expected: Option<u32>,
+    ) -> Result<KeptProvider, Fault> {
         caller.require(&Permission::AGENTS_MANAGE)?;
         spec.check()?;
         let snapshot = self.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let own = |provider: &&Arc<StoredProvider>| provider.tenant == caller.tenant;
         let before = registry.providers.get(&spec.name).filter(own);
+        if expected.is_some_and(|expected| before.is_none_or(|before| before.revision != expected)) {
+            return Err(otherwise(registry, &spec.name));
+        }
         if let Some(same) = before.filter(|before| before.spec == spec) {
             let provider = Arc::clone(same);
             return Ok(KeptProvider { provider, action: ProviderAction::Unchanged, revision: None });
@@ -115,8 +123,7 @@ impl Registry {
         let found = registry.providers.values().find(|provider| provider.spec.name.as_str() == name);
         let provider = found.ok_or_else(|| Fault::not_found("provider", name))?;
         if provider.tenant != caller.tenant {
-            let told = format!("the provider `{name}` is offered by the operator to all tenants");
-            return Err(Fault::conflict(told, "add one of the same name to stand in front of it"));
+            return Err(offered(name));
         }
         let asking = registry.agents_asking(&provider.spec.name);
         if removal == Removal::Unused && !asking.is_empty() {
@@ -127,6 +134,23 @@ impl Registry {
         change.delete_provider(&provider.spec.name);
         self.finish(change).await
     }
+}
+
+/// Why a provider does not have the revision that somebody saw.
+fn otherwise(registry: &TenantRegistry, name: &Slug) -> Fault {
+    match registry.providers.get(name) {
+        None => Fault::not_found("provider", name),
+        Some(provider) if provider.tenant != registry.tenant.id => offered(name.as_str()),
+        Some(provider) => {
+            let told = format!("the provider `{name}` was changed meanwhile and has revision {}", provider.revision);
+            Fault::conflict(told, "look at it and change it again")
+        }
+    }
+}
+
+fn offered(name: &str) -> Fault {
+    let told = format!("the provider `{name}` is offered by the operator to all tenants");
+    Fault::conflict(told, "add one of the same name to stand in front of it")
 }
 
 fn in_use(name: &str, asking: &[Slug]) -> Fault {
