@@ -10,7 +10,8 @@ use toolgate_contracts::definition::{EgressClass, Risk};
 use toolgate_contracts::{
     Agent, AgentState, Caller, Fault, Page, Permission, Slug, Timestamp, ToolId, ToolName, ToolRef,
 };
-use toolgate_registry::commands::{AgentDraft, shown};
+use toolgate_registry::Finding;
+use toolgate_registry::commands::{AgentDraft, agent_findings, shown};
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_registry::toolset::{Outside, Standing, View};
 use toolgate_store::cursor::ListOf;
@@ -37,13 +38,27 @@ pub async fn list(
     Ok(Json(page_of(agents, |agent: &Agent| agent.name.to_string(), &list, query.cursor.as_deref(), query.limit)?))
 }
 
+/// An agent as it was saved, with what is worth saying of it.
+#[derive(Serialize, ToSchema)]
+pub struct SavedAgent {
+    #[serde(flatten)]
+    agent: Agent,
+    findings: Vec<Finding>,
+}
+
+async fn saved(app: &App, caller: &Caller, draft: AgentDraft) -> Result<Changed<SavedAgent>, Problem> {
+    let (agent, revision) = app.registry.put_agent(caller, draft).await?;
+    let findings = agent_findings(&agent, app.registry.snapshot().tenant(caller.tenant)?);
+    Ok(Changed(SavedAgent { agent, findings }, revision))
+}
+
 /// Creates an agent.
-#[utoipa::path(post, path = "/api/v1/agents", tag = "agents", request_body = AgentSpec, responses((status = 200, body = Agent), (status = 409)))]
+#[utoipa::path(post, path = "/api/v1/agents", tag = "agents", request_body = AgentSpec, responses((status = 200, body = SavedAgent), (status = 409)))]
 pub async fn create(
     State(app): State<App>,
     By(caller): By,
     Body(spec): Body<AgentSpec>,
-) -> Result<Changed<Agent>, Problem> {
+) -> Result<Changed<SavedAgent>, Problem> {
     if app.registry.snapshot().tenant(caller.tenant)?.agent(spec.name.as_str()).is_some() {
         return Err(Fault::conflict(
             format!("there is an agent `{}` already", spec.name),
@@ -52,8 +67,7 @@ pub async fn create(
         .at("/name")
         .into());
     }
-    let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state: AgentState::Active }).await?;
-    Ok(Changed(agent, revision))
+    saved(&app, &caller, AgentDraft { spec, state: AgentState::Active }).await
 }
 
 /// One agent, by name or id.
@@ -67,13 +81,13 @@ pub async fn show(State(app): State<App>, By(caller): By, Path(name): Path<Strin
 }
 
 /// Replaces an agent's definition; its name cannot change.
-#[utoipa::path(put, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), request_body = AgentSpec, responses((status = 200, body = Agent)))]
+#[utoipa::path(put, path = "/api/v1/agents/{agent}", tag = "agents", params(("agent" = String, Path)), request_body = AgentSpec, responses((status = 200, body = SavedAgent)))]
 pub async fn replace(
     State(app): State<App>,
     By(caller): By,
     Path(name): Path<String>,
     Body(spec): Body<AgentSpec>,
-) -> Result<Changed<Agent>, Problem> {
+) -> Result<Changed<SavedAgent>, Problem> {
     let state = app
         .registry
         .snapshot()
@@ -82,8 +96,7 @@ pub async fn replace(
         .filter(|agent| agent.spec.name == spec.name)
         .map(|agent| agent.state);
     let state = state.ok_or_else(|| Fault::not_found("agent", &name))?;
-    let (agent, revision) = app.registry.put_agent(&caller, AgentDraft { spec, state }).await?;
-    Ok(Changed(agent, revision))
+    saved(&app, &caller, AgentDraft { spec, state }).await
 }
 
 #[derive(Deserialize, ToSchema)]

@@ -31,6 +31,8 @@ const TAGS: &[(&str, &str)] = &[
     ("search", "Finding tools and agents by words."),
     ("agents", "Who calls on somebody's behalf, and which tools they have."),
     ("skills", "Instructions that clients offer their users and agents are given."),
+    ("providers", "Where the models of agents are, how they are spoken to, and what they cost."),
+    ("workflows", "Graphs of tools, agents and questions to people."),
     ("profiles", "Named sets of limits that tighten what agents may do."),
     ("policies", "Who may call which tool, and when a person is asked first."),
     ("guardrails", "What arguments and results are examined for."),

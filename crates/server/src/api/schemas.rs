@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use toolgate_contracts::guardrail::Guardrail;
 use toolgate_contracts::input_request::InputRequest;
 use toolgate_contracts::notice::Notice;
-use toolgate_contracts::{Fault, Profile};
+use toolgate_contracts::{AgentOutputs, Fault, Profile, ProviderSpec, Workflow};
 use toolgate_engine::approvals::{Card, StandingGrant};
 use toolgate_policy::token::Claims;
 use utoipa::{PartialSchema, ToSchema};
@@ -16,13 +16,16 @@ const COMPONENTS: &str = "#/components/schemas/";
 /// Each file's name and text.
 pub fn published() -> Result<Vec<(&'static str, String)>, Fault> {
     Ok(vec![
+        ("agent-outputs.json", text::<AgentOutputs>("What an agent's run gives back")?),
         ("approval-card.json", text::<Card>("An approval as it is shown")?),
         ("guardrail.json", text::<Guardrail>("A guardrail")?),
         ("input-request.json", text::<InputRequest>("A question to people")?),
         ("profile.json", text::<Profile>("A profile")?),
+        ("provider.json", text::<ProviderSpec>("A model provider")?),
         ("standing-grant.json", text::<StandingGrant>("A standing grant")?),
         ("token-claims.json", text::<Claims>("The claims of a capability token")?),
         ("webhook-event.json", text::<Notice>("The body of a webhook")?),
+        ("workflow.json", text::<Workflow>("A workflow")?),
     ])
 }
 

@@ -251,8 +251,7 @@ pub async fn allow(
         add_code(&app, &caller, &mut allowed, tool).map_err(|fault| fault.at(format!("/code/{index}")))?;
     }
     for (index, provider) in providers.iter().enumerate() {
-        add_provider(&app, &caller, &mut allowed, provider)
-            .map_err(|fault| fault.at(format!("/providers/{index}")))?;
+        add_provider(&app, &caller, &mut allowed, provider).map_err(|fault| fault.at(format!("/providers/{index}")))?;
     }
     for host in hosts {
         if !allowed.hosts.contains(&host) {
