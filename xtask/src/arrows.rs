@@ -28,12 +28,14 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ("mcp", &[BELOW_ENGINE, &["engine", "sandbox"]]),
     ("records", &[BELOW_ENGINE, &["engine", "agents"]]),
     ("toolbox", &[BELOW_ENGINE, &["engine", "agents", "runners"]]),
-    ("server", &[BELOW_ENGINE, &["engine", "agents", "people", "runners", "mcp", "records", "toolbox"]]),
+    ("workflows", &[BELOW_ENGINE, &["engine", "agents"]]),
+    ("server", &[BELOW_ENGINE, &["engine", "agents", "people", "runners", "mcp", "records", "toolbox", "workflows"]]),
     (
         "cli",
         &[
             BELOW_ENGINE,
-            &["sdk", "sandbox", "engine", "agents", "people", "runners", "mcp", "records", "toolbox", "server"],
+            &["sdk", "sandbox", "engine", "agents", "people", "runners", "mcp", "records", "toolbox", "workflows"],
+            &["server"],
         ],
     ),
 ];

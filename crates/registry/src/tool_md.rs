@@ -125,6 +125,34 @@ fn authored(
     if has_errors(&notes) { Err(notes) } else { Ok(Authored { definition, lines, originals, notes }) }
 }
 
+/// A whole file that is one YAML or JSON document, and where each of its members stands.
+pub struct Document {
+    pub value: Value,
+    pub lines: LineMap,
+    /// What is legal and worth saying.
+    pub notes: Vec<Finding>,
+}
+
+/// Reads a file that is nothing but a document. What begins with a brace is JSON.
+pub fn document(file: &[u8]) -> Result<Document, Vec<Finding>> {
+    let text = text(file)?;
+    if text.trim_start().starts_with('{') {
+        let value = json::read(text.as_bytes(), FILE_BYTES_MAX).map_err(|error| {
+            vec![Finding::error("file.unreadable", error.pointer, error.message, "correct the value named here")]
+        })?;
+        return Ok(Document { value, lines: LineMap::default(), notes: Vec::new() });
+    }
+    let yaml::Reading { value, lines, mut findings } = yaml::read(&text, 1);
+    let lines = LineMap::of(lines);
+    if let Err(error) = json::check(&value, FILE_BYTES_MAX) {
+        let fix = "correct the value named here";
+        findings.push(Finding::error("file.unreadable", error.pointer, error.message, fix));
+    }
+    lines.locate(&mut findings);
+    finding::sort(&mut findings);
+    if has_errors(&findings) { Err(findings) } else { Ok(Document { value, lines, notes: findings }) }
+}
+
 /// UTF-8, within the limit, with line ends as Unix writes them.
 pub(crate) fn text(file: &[u8]) -> Result<String, Vec<Finding>> {
     if file.len() > FILE_BYTES_MAX {

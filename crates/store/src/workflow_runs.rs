@@ -1,0 +1,272 @@
+//! Runs of workflows, and how each of their nodes stands.
+//!
+//! A run is at most one replica's at a time: whoever takes it says whom they take it from, and whoever lost it can write
+//! nothing more about it. Deliberately absent: what the texts mean.
+
+use serde::Serialize;
+use toolgate_contracts::workflow::NodeState;
+use toolgate_contracts::{CallId, Fault, InputRequestId, RunId, StepId, TenantId, Timestamp, ToolError};
+use utoipa::ToSchema;
+
+use crate::approvals::Asker;
+use crate::change::{Change, Expect};
+use crate::error::Error;
+use crate::scope::Scope;
+use crate::value::json_text;
+use crate::{Row, Store};
+
+/// Runs that are looked at in one round.
+pub const DUE_WORKFLOWS_MAX: u32 = 100;
+
+/// A run of a workflow, as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkflowRun {
+    pub run: RunId,
+    pub workflow: String,
+    pub revision: u32,
+    /// As it was when the run began.
+    pub graph: serde_json::Value,
+    pub inputs: serde_json::Value,
+    pub asker: Asker,
+    /// The replica that is at it.
+    pub holder: Option<String>,
+    /// The call that it answers when it ends.
+    pub for_call: Option<CallId>,
+    pub outputs: Option<serde_json::Value>,
+    pub is_open: bool,
+    pub created_at: Timestamp,
+}
+
+/// A node of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct WorkflowNode {
+    /// Ids and, below a map, indices: `each/0/look`.
+    pub path: String,
+    pub kind: String,
+    pub state: NodeState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub step_id: Option<StepId>,
+    /// The place of its call in the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub call_id: Option<CallId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub question_id: Option<InputRequestId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub child_run_id: Option<RunId>,
+    /// What arrived, by the names of the inputs.
+    #[schema(value_type = Object)]
+    pub inputs: serde_json::Value,
+    /// What it gave, by the names of the outputs; those that are not here are dead.
+    #[schema(value_type = Object)]
+    pub outputs: serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    pub started_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A run that somebody should take up, and whom they take it from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueWorkflow {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub holder: Option<String>,
+}
+
+const COLUMNS: &str =
+    "run_id, workflow, revision, graph, inputs, asker, holder, for_call, outputs, is_open, created_at";
+
+impl Change {
+    pub fn insert_workflow_run(&mut self, run: &WorkflowRun) -> &mut Self {
+        let WorkflowRun { run, workflow, revision, graph, inputs, asker, holder, for_call, .. } = run;
+        self.then(
+            "INSERT INTO workflow_runs (tenant_id, run_id, workflow, revision, graph, inputs, asker, holder, for_call, created_at)
+             SELECT $1, $2, $3, CAST($4 AS bigint), $5, $6, $7, $8, $9, created_at FROM runs WHERE tenant_id = $1 AND id = $2",
+            [
+                (*run).into(),
+                workflow.into(),
+                (*revision).into(),
+                graph.to_string().into(),
+                inputs.to_string().into(),
+                json_text(asker),
+                holder.clone().into(),
+                (*for_call).into(),
+            ],
+        )
+    }
+
+    /// Takes up a run that nobody holds, or that `from` held, whose replica is gone.
+    pub fn take_workflow_run(&mut self, run: RunId, from: Option<&str>, holder: &str, taken: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, taken),
+            "UPDATE workflow_runs SET holder = $3
+             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1 AND coalesce(holder, '') = $4",
+            [run.into(), holder.into(), from.unwrap_or_default().into()],
+        )
+    }
+
+    /// Lets go of a run until something that it waits for has ended.
+    pub fn leave_workflow_run(&mut self, run: RunId, holder: &str) -> &mut Self {
+        self.then(
+            "UPDATE workflow_runs SET holder = NULL WHERE tenant_id = $1 AND run_id = $2 AND holder = $3",
+            [run.into(), holder.into()],
+        )
+    }
+
+    /// Nobody takes it up any more.
+    pub fn close_workflow_run(&mut self, run: RunId, outputs: &serde_json::Value, closed: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, closed),
+            "UPDATE workflow_runs SET is_open = 0, holder = NULL, outputs = $3
+             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1",
+            [run.into(), outputs.to_string().into()],
+        )
+    }
+
+    /// How a node stands now. `lost`: another replica took the run.
+    pub fn put_workflow_node(&mut self, run: RunId, holder: &str, node: &WorkflowNode, lost: Fault) -> &mut Self {
+        let WorkflowNode {
+            path,
+            kind,
+            state,
+            step_id,
+            seq,
+            call_id,
+            question_id,
+            child_run_id,
+            inputs,
+            outputs,
+            error,
+            started_at,
+            ended_at,
+        } = node;
+        self.expecting(
+            Expect::Rows(1, lost),
+            "INSERT INTO workflow_nodes (tenant_id, run_id, path, kind, state, step_id, seq, call_id, question_id, child_run_id,
+                inputs, outputs, error, started_at, ended_at)
+             SELECT w.tenant_id, w.run_id, $3, $4, $5, $6, CAST($7 AS bigint), $8, $9, $10, $11, $12, $13,
+                CAST($14 AS bigint), CAST($15 AS bigint)
+             FROM workflow_runs w WHERE w.tenant_id = $1 AND w.run_id = $2 AND w.holder = $16 AND w.is_open = 1
+             ON CONFLICT (tenant_id, run_id, path) DO UPDATE SET state = excluded.state, step_id = excluded.step_id,
+                seq = excluded.seq, call_id = excluded.call_id, question_id = excluded.question_id,
+                child_run_id = excluded.child_run_id, inputs = excluded.inputs, outputs = excluded.outputs,
+                error = excluded.error, ended_at = excluded.ended_at",
+            [
+                run.into(),
+                path.into(),
+                kind.into(),
+                state.as_str().into(),
+                (*step_id).into(),
+                seq.map(i64::from).into(),
+                (*call_id).into(),
+                (*question_id).into(),
+                (*child_run_id).into(),
+                inputs.to_string().into(),
+                outputs.to_string().into(),
+                error.as_ref().map(|error| serde_json::to_string(error).unwrap_or_default()).into(),
+                (*started_at).into(),
+                (*ended_at).into(),
+                holder.into(),
+            ],
+        )
+    }
+}
+
+impl Store {
+    pub async fn workflow_run(&self, tenant: TenantId, run: RunId) -> Result<Option<WorkflowRun>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM workflow_runs WHERE tenant_id = $1 AND run_id = $2");
+        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![run.into()]).await?;
+        rows.first().map(workflow_run).transpose()
+    }
+
+    /// How the nodes of a run stand, in the order in which they began.
+    pub async fn workflow_nodes(&self, tenant: TenantId, run: RunId) -> Result<Vec<WorkflowNode>, Error> {
+        let sql = "SELECT path, kind, state, step_id, seq, call_id, question_id, child_run_id, inputs, outputs, error,
+                started_at, ended_at FROM workflow_nodes WHERE tenant_id = $1 AND run_id = $2 ORDER BY started_at, path";
+        self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(node).collect()
+    }
+
+    /// What a node gave when a run of the same workflow last succeeded.
+    pub async fn last_outputs(
+        &self,
+        tenant: TenantId,
+        workflow: &str,
+        path: &str,
+    ) -> Result<Option<serde_json::Value>, Error> {
+        let sql = "SELECT n.outputs FROM workflow_runs w
+            JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id AND r.state = 'completed'
+            JOIN workflow_nodes n ON n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.path = $3 AND n.state = 'completed'
+            WHERE w.tenant_id = $1 AND w.workflow = $2 ORDER BY w.run_id DESC LIMIT 1";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![workflow.into(), path.into()]).await?;
+        rows.first().map(|row| row.json(0)).transpose()
+    }
+
+    /// Runs that nobody living is at and that could go on, behind `after`: what one of their nodes waited for has ended,
+    /// or nothing of theirs waits, or somebody ended them.
+    pub async fn due_workflow_runs(&self, after: Option<RunId>, now: Timestamp) -> Result<Vec<DueWorkflow>, Error> {
+        let sql = "SELECT w.tenant_id, w.run_id, w.holder FROM workflow_runs w
+            JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
+            WHERE w.is_open = 1 AND r.frozen_at IS NULL AND w.run_id > $1
+              AND (w.holder IS NULL
+                OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || w.holder AND l.expires_at > $2))
+              AND (r.state IN ('completed', 'failed', 'cancelled')
+                OR NOT EXISTS (SELECT 1 FROM workflow_nodes n
+                    WHERE n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.state = 'waiting')
+                OR EXISTS (SELECT 1 FROM workflow_nodes n
+                    LEFT JOIN calls c ON c.tenant_id = n.tenant_id AND c.id = n.call_id
+                    LEFT JOIN input_requests q ON q.tenant_id = n.tenant_id AND q.id = n.question_id
+                    LEFT JOIN runs s ON s.tenant_id = n.tenant_id AND s.id = n.child_run_id
+                    WHERE n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.state = 'waiting'
+                      AND (c.status NOT IN ('pending', 'approved', 'running') OR q.state <> 'open'
+                        OR s.state IN ('completed', 'failed', 'cancelled')
+                        OR (c.id IS NULL AND q.id IS NULL AND s.id IS NULL))))
+            ORDER BY w.run_id LIMIT $3";
+        let after = after.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
+        let parameters = vec![after.into(), now.into(), DUE_WORKFLOWS_MAX.into()];
+        let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), sql, parameters).await?;
+        rows.iter().map(|row| Ok(DueWorkflow { tenant: row.get(0)?, run: row.get(1)?, holder: row.get(2)? })).collect()
+    }
+}
+
+fn workflow_run(row: &Row) -> Result<WorkflowRun, Error> {
+    let outputs: Option<String> = row.get(8)?;
+    Ok(WorkflowRun {
+        run: row.get(0)?,
+        workflow: row.get(1)?,
+        revision: row.get(2)?,
+        graph: row.json(3)?,
+        inputs: row.json(4)?,
+        asker: row.json(5)?,
+        holder: row.get(6)?,
+        for_call: row.get(7)?,
+        outputs: outputs.map(|_| row.json(8)).transpose()?,
+        is_open: row.get::<i64>(9)? != 0,
+        created_at: row.get(10)?,
+    })
+}
+
+fn node(row: &Row) -> Result<WorkflowNode, Error> {
+    let error: Option<String> = row.get(10)?;
+    Ok(WorkflowNode {
+        path: row.get(0)?,
+        kind: row.get(1)?,
+        state: row.parse(2)?,
+        step_id: row.get(3)?,
+        seq: row.get(4)?,
+        call_id: row.get(5)?,
+        question_id: row.get(6)?,
+        child_run_id: row.get(7)?,
+        inputs: row.json(8)?,
+        outputs: row.json(9)?,
+        error: error.map(|_| row.json(10)).transpose()?,
+        started_at: row.get(11)?,
+        ended_at: row.get(12)?,
+    })
+}

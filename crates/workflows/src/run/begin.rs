@@ -1,0 +1,236 @@
+//! A run of a workflow begins, is looked at, and is taken up again by whoever finds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::call::RunState;
+use toolgate_contracts::{CallId, Caller, Fault, FaultKind, Limits, Permission, RunId, TenantId, Workflow};
+use toolgate_engine::runs::NewRun;
+use toolgate_registry::schema::{Validator, fill_defaults};
+use toolgate_store::approvals::Asker;
+use toolgate_store::audit::Entry;
+use toolgate_store::workflow_runs::{DueWorkflow, WorkflowNode, WorkflowRun};
+use toolgate_store::{Change, Error};
+use utoipa::ToSchema;
+
+use crate::Workflows;
+
+/// Calls of one run, in all of its nodes.
+const RUN_CALLS_MAX: u32 = 5000;
+/// Time that is its own; what people take does not count.
+const RUN_WALL_S_MAX: u64 = 24 * 60 * 60;
+/// Runs that one replica is at; the rest is left to the next round, or to others.
+pub(crate) const RUNS_AT_ONCE_MAX: usize = 64;
+const ROUND: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// What a run of a workflow is begun with.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NewWorkflowRun {
+    #[schema(value_type = Object)]
+    pub input: Map<String, Value>,
+    /// Another than the one that holds.
+    pub revision: Option<u32>,
+    /// They only tighten.
+    pub limits: Limits,
+}
+
+/// A run of a workflow as it stands.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct WorkflowRunView {
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    pub workflow: String,
+    pub revision: u32,
+    pub state: RunState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[schema(value_type = Object)]
+    pub input: Value,
+    /// What it gave, once it is completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
+    pub nodes: Vec<WorkflowNode>,
+}
+
+impl Workflows {
+    /// Begins a run of a saved workflow. It goes on by itself, here or wherever it is taken up.
+    pub async fn run(&self, caller: &Caller, name: &str, new: NewWorkflowRun) -> Result<RunId, Fault> {
+        self.run_for(caller, name, new, None).await
+    }
+
+    pub(crate) async fn run_for(
+        &self,
+        caller: &Caller,
+        name: &str,
+        new: NewWorkflowRun,
+        within: Option<(RunId, CallId)>,
+    ) -> Result<RunId, Fault> {
+        caller.require(&Permission::WORKFLOWS_RUN)?;
+        if caller.token.is_some() {
+            let told = "a token is for tools, and workflows are none";
+            return Err(Fault::new(FaultKind::Forbidden, told, "use a key or a session"));
+        }
+        let NewWorkflowRun { input, revision, limits } = new;
+        let (_, workflow) = self.load(caller, name, revision).await?;
+        let input = checked(&workflow, input)?;
+        let limits = Limits {
+            max_tool_calls: limits.max_tool_calls.or(Some(RUN_CALLS_MAX)),
+            max_wall_s: limits.max_wall_s.or(Some(RUN_WALL_S_MAX)),
+            ..limits
+        };
+        let title = format!("Workflow {} (revision {})", workflow.name, workflow.revision);
+        let parent_run_id = within.map(|(parent, _)| parent);
+        let opening = NewRun { title: Some(title), parent_run_id, limits, ..NewRun::default() };
+        let graph = serde_json::to_value(&workflow).map_err(Fault::internal)?;
+        let asker = Asker::of(caller, None);
+        let entry = self.entry(caller, "workflow.run", &workflow);
+        let replica = self.engine().replica().to_owned();
+        let opened = self.engine().open_run_with(caller, opening, move |change, run| {
+            change.insert_workflow_run(&WorkflowRun {
+                run: run.id,
+                workflow: workflow.name.to_string(),
+                revision: workflow.revision,
+                graph,
+                inputs: input,
+                asker,
+                holder: Some(replica),
+                for_call: within.map(|(_, call)| call),
+                outputs: None,
+                is_open: true,
+                created_at: run.created_at,
+            });
+            let mut entry = entry;
+            entry.details.insert("run".to_owned(), run.id.to_string().into());
+            change.audit(&entry);
+        });
+        let run = Box::pin(opened).await?;
+        self.drive_soon(caller.tenant, run.id);
+        Ok(run.id)
+    }
+
+    fn entry(&self, caller: &Caller, action: &str, workflow: &Workflow) -> Entry {
+        let details = json!({"revision": workflow.revision});
+        Entry {
+            id: self.registry().new_id(),
+            at: self.registry().now(),
+            tenant: caller.tenant,
+            actor: caller.principal.to_string(),
+            action: action.to_owned(),
+            object: workflow.name.to_string(),
+            details: details.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// How a run stands, to whoever may look at it. On a data folder without a server nobody else would take it up.
+    pub async fn view(&self, caller: &Caller, run: RunId) -> Result<WorkflowRunView, Fault> {
+        let unknown = || Fault::not_found("run", run);
+        let found = self.engine().readable_run(caller, run).await?.ok_or_else(unknown)?;
+        let store = self.registry().store();
+        let kept = store.workflow_run(caller.tenant, run).await?.ok_or_else(unknown)?;
+        if kept.is_open && kept.holder.as_deref() != Some(self.engine().replica()) {
+            self.take_up_due(Some(run)).await?;
+        }
+        let nodes = store.workflow_nodes(caller.tenant, run).await?;
+        Ok(WorkflowRunView {
+            run_id: run,
+            workflow: kept.workflow,
+            revision: kept.revision,
+            state: found.state,
+            reason: found.reason,
+            input: kept.inputs,
+            output: kept.outputs.filter(|_| found.state == RunState::Completed),
+            nodes,
+        })
+    }
+
+    /// Waits until a run is over or waits for people, at most until then.
+    pub async fn when_settled(&self, caller: &Caller, run: RunId, until: Instant) -> Result<WorkflowRunView, Fault> {
+        loop {
+            let view = self.view(caller, run).await?;
+            let closed = self.registry().store().workflow_run(caller.tenant, run).await?;
+            // Somebody may have answered already; then it goes on in a moment.
+            let held = closed.as_ref().is_some_and(|kept| kept.holder.is_some());
+            let is_over = view.state.is_final() && closed.is_none_or(|kept| !kept.is_open);
+            if is_over || (view.state == RunState::WaitingHuman && !held) || Instant::now() >= until {
+                return self.view(caller, run).await;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Takes up what could go on and nobody is at, until told to stop.
+    pub async fn attend(&self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(ROUND) => {}
+            }
+            if let Err(fault) = self.take_up_due(None).await {
+                tracing::warn!("workflows are not taken up: {}", fault.logged().unwrap_or(fault.told()));
+            }
+        }
+    }
+
+    /// One round over what is due, or over one run alone.
+    async fn take_up_due(&self, only: Option<RunId>) -> Result<(), Fault> {
+        let mut after = None;
+        loop {
+            let due = self.registry().store().due_workflow_runs(after, self.engine().now()).await?;
+            let Some(last) = due.last().map(|due| due.run) else { return Ok(()) };
+            for DueWorkflow { tenant, run, holder } in due {
+                if only.is_some_and(|only| only != run) {
+                    continue;
+                }
+                let mut change = Change::new(tenant);
+                let taken = Fault::conflict("another replica was faster", "there is nothing to do");
+                change.take_workflow_run(run, holder.as_deref(), self.engine().replica(), taken);
+                match self.registry().store().commit(change).await {
+                    Ok(_) => self.drive_soon(tenant, run),
+                    Err(Error::Unmet(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            after = Some(last);
+        }
+    }
+
+    /// Drives a run that is ours in a task of its own.
+    fn drive_soon(&self, tenant: TenantId, run: RunId) {
+        let (workflows, places): (Self, Arc<Semaphore>) = (self.clone(), self.places());
+        tokio::spawn(async move {
+            let Ok(_place) = places.acquire_owned().await else { return };
+            if let Err(fault) = Box::pin(workflows.drive(tenant, run)).await {
+                tracing::warn!(%run, "a workflow stands still: {}", fault.logged().unwrap_or(fault.told()));
+                // Whoever finds it in the next round tries again.
+                let mut change = Change::new(tenant);
+                change.leave_workflow_run(run, workflows.engine().replica());
+                if let Err(error) = workflows.registry().store().commit(change).await {
+                    tracing::warn!(%run, "a workflow cannot be let go: {error}");
+                }
+            }
+        });
+    }
+}
+
+/// With defaults, as the workflow's own schema says.
+fn checked(workflow: &Workflow, input: Map<String, Value>) -> Result<Value, Fault> {
+    let mut input = Value::Object(input);
+    fill_defaults(&workflow.inputs, &mut input)
+        .map_err(|_| Fault::invalid("the input has too many places with defaults", "write them out").at("/input"))?;
+    let validator = Validator::new(&workflow.inputs).map_err(|finding| Fault::internal(finding.message))?;
+    match validator.validate(&input).into_iter().next() {
+        None => Ok(input),
+        Some(violation) => {
+            let remedy = format!("see what it takes with `toolgate workflow show {}`", workflow.name);
+            Err(Fault::invalid(violation.message, remedy).at(format!("/input{}", violation.pointer)))
+        }
+    }
+}
