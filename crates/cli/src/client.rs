@@ -46,6 +46,10 @@ impl Client {
         self.send(Method::PUT, path, &[], Some(body)).await
     }
 
+    pub async fn put_with(&self, path: &[&str], query: &[Parameter<'_>], body: Value) -> Result<Value, Failure> {
+        self.send(Method::PUT, path, query, Some(body)).await
+    }
+
     pub async fn patch(&self, path: &[&str], body: Value) -> Result<Value, Failure> {
         self.send(Method::PATCH, path, &[], Some(body)).await
     }
