@@ -241,21 +241,7 @@ impl Question<'_> {
         if validator.is_valid(input) {
             return Ok(());
         }
-        let violations = validator.validate(input);
-        let first =
-            violations.first().map_or_else(|| "the input is not valid".to_owned(), |first| first.message.clone());
-        let more = match violations.len() {
-            0 | 1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
-        let listed: Vec<Value> = violations
-            .iter()
-            .map(|Violation { pointer, expected, found, message }| {
-                json!({"pointer": pointer, "expected": expected, "found": found, "message": message})
-            })
-            .collect();
-        Err(ToolError::because(ErrorCode::ValidationError, "schema", format!("{first}{more}"))
-            .with("violations", listed))
+        Err(invalid_input(&validator.validate(input)))
     }
 
     /// Step 4: what depends on the arguments.
@@ -282,6 +268,22 @@ impl Question<'_> {
     pub fn profiles(&self, tool: &ResolvedTool) -> impl Iterator<Item = &Profile> {
         profiles_of(self.registry, self.agent, tool)
     }
+}
+
+/// An input that the tool's schema does not accept, in words.
+pub fn invalid_input(violations: &[Violation]) -> ToolError {
+    let first = violations.first().map_or_else(|| "the input is not valid".to_owned(), |first| first.message.clone());
+    let more = match violations.len() {
+        0 | 1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let listed: Vec<Value> = violations
+        .iter()
+        .map(|Violation { pointer, expected, found, message }| {
+            json!({"pointer": pointer, "expected": expected, "found": found, "message": message})
+        })
+        .collect();
+    ToolError::because(ErrorCode::ValidationError, "schema", format!("{first}{more}")).with("violations", listed)
 }
 
 pub(crate) fn profiles_of<'a>(

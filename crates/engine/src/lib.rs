@@ -39,6 +39,7 @@ mod record;
 mod records;
 mod recovery;
 mod repeat;
+mod replaying;
 mod reserve;
 pub mod runner;
 pub mod runs;

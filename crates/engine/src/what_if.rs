@@ -3,14 +3,16 @@
 //! Only what policies say is judged anew; what definitions, profiles, labels, guardrails and limits said stands as it is
 //! recorded. Invariant: what the record does not hold is unknown, never guessed; nothing is called and nothing changes.
 
+mod judging;
+
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_contracts::{
-    AskCode, CallId, Caller, Fault, FaultKind, Permission, Principal, TenantId, Timestamp, ToolId, ToolName,
+    CallId, Caller, Fault, FaultKind, Permission, Principal, TenantId, Timestamp, ToolId, ToolName,
 };
-use toolgate_policy::cedar::{Call, Circumstances, Gravity, Needs, Policies, PolicyFinding, Unattended};
+use toolgate_policy::cedar::{Circumstances, Gravity, Needs, Policies, PolicyFinding};
 use toolgate_registry::commands::JudgedPolicies;
 use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_registry::subject::facts;
@@ -19,7 +21,9 @@ use toolgate_store::approvals::{Asker, Shown};
 use toolgate_store::calls::{CallFilter, CallRecord, Sight};
 use utoipa::ToSchema;
 
-use crate::admit::{Decision, Step, Verdict};
+pub use judging::{Recorded, by_policy};
+
+use crate::admit::{Decision, Verdict};
 use crate::engine::Engine;
 
 /// Calls that are judged; beyond it the newest are.
@@ -190,7 +194,7 @@ impl Engine {
         let Ok(decision) = serde_json::from_value::<Decision>(record.decision.clone()) else {
             return Ok(Outcome::Unknown("its decision cannot be read"));
         };
-        let said = Recorded::of(record, &decision);
+        let said = Recorded::of(&decision, record.error.as_ref());
         // Denied whatever policies say.
         if said.rest == Verdict::Deny {
             return Ok(Outcome::Unchanged);
@@ -221,16 +225,7 @@ impl Engine {
         let labels = decision.labels.to_vec();
         let circumstances =
             Circumstances { labels: &labels, source: record.source, depth, now: record.created_at, args: &args };
-        let judgement = policies.decide(&subject, &tool, &circumstances);
-        let (by_policy, named) = match judgement.call {
-            Call::Allowed => match judgement.unattended {
-                Unattended::Allowed => (Verdict::Allow, Vec::new()),
-                Unattended::Asks(asks) => (Verdict::Ask, asks.into_iter().map(|ask| ask.policy).collect()),
-            },
-            Call::NoPermit => (Verdict::Deny, Vec::new()),
-            Call::Denied { policies } => (Verdict::Deny, policies.into_iter().map(|hit| hit.policy).collect()),
-            Call::Errored { errors } => (Verdict::Deny, errors.into_iter().map(|error| error.policy).collect()),
-        };
+        let (by_policy, named) = by_policy(policies, &subject, &tool, &circumstances);
         let (before, after) = (said.by_policy.max(said.rest), by_policy.max(said.rest));
         if before == after {
             return Ok(Outcome::Unchanged);
@@ -253,31 +248,6 @@ impl Engine {
         let Some(run) = self.store.run(tenant, record.run).await? else { return Ok(None) };
         let above = self.runs_above(tenant, &run).await?;
         Ok(u32::try_from(above.len()).ok())
-    }
-}
-
-/// What the record says was decided.
-struct Recorded {
-    by_policy: Verdict,
-    /// Everything else.
-    rest: Verdict,
-}
-
-impl Recorded {
-    fn of(record: &CallRecord, decision: &Decision) -> Self {
-        let asked = |by_policy: bool| {
-            let mut reasons = decision.asking.iter().flat_map(|asking| &asking.reasons);
-            reasons.any(|reason| (reason.code == AskCode::Policy) == by_policy)
-        };
-        let verdict = |asked| if asked { Verdict::Ask } else { Verdict::Allow };
-        let reason = record.error.as_ref().map(toolgate_contracts::ToolError::reason);
-        match (decision.refused_at, reason) {
-            (Some(Step::Decide), Some("policy" | "policy_error")) => {
-                Self { by_policy: Verdict::Deny, rest: verdict(asked(false)) }
-            }
-            (Some(_), _) => Self { by_policy: Verdict::Allow, rest: Verdict::Deny },
-            (None, _) => Self { by_policy: verdict(asked(true)), rest: verdict(asked(false)) },
-        }
     }
 }
 

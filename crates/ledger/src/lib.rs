@@ -13,6 +13,7 @@ pub mod commitment;
 pub mod note;
 pub mod receipt;
 mod spelling;
+pub mod statement;
 pub mod tree;
 pub mod verify;
 

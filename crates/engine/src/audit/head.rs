@@ -93,6 +93,15 @@ impl Audit {
         Ok(self.signing(tenant, &mut log).await?.trust.clone())
     }
 
+    /// Signs a digest with the key of the log, as its word about something that is no head; and by which key.
+    pub async fn state(&self, tenant: TenantId, context: &str, digest: &Digest) -> Result<(Note, VerifierKey), Fault> {
+        let log = self.log(tenant);
+        let mut log = log.lock().await;
+        let signing = self.signing(tenant, &mut log).await?;
+        let note = toolgate_ledger::statement::sign(&signing.signer, context, digest).map_err(Fault::internal)?;
+        Ok((note, signing.signer.verifier().clone()))
+    }
+
     /// The proof that the tree of `to` entries begins with the one of `from`.
     pub async fn consistency(&self, tenant: TenantId, from: u64, to: u64) -> Result<Vec<Digest>, Fault> {
         let size = self.sequence_now(tenant).await?;
