@@ -18,6 +18,7 @@ mod provider;
 pub mod providers;
 mod reading;
 mod refusal;
+pub mod replay;
 mod retry;
 pub mod told;
 mod wire;
