@@ -12,6 +12,7 @@ mod notify;
 mod people;
 mod plugin;
 mod policy;
+mod provider;
 mod question;
 mod run;
 mod secret;
@@ -21,6 +22,7 @@ mod system;
 mod token;
 mod tool;
 mod upstream;
+mod workflow;
 
 use std::path::{Path, PathBuf};
 
@@ -39,8 +41,9 @@ pub use notify::{EgressCommand, OpenHost, SettingsCommand, WebhookCommand};
 pub use people::{EditUser, KeyCommand, NewUser, PersonCommand, TenantCommand, UserCommand, WorkspaceCommand};
 pub use plugin::PluginCommand;
 pub use policy::{GuardrailCommand, LabelCommand, PolicyCommand, TestPolicy};
+pub use provider::{AddProvider, ProviderCommand, SetPrices};
 pub use question::{Answer, Ask, InputCommand};
-pub use run::{NewRun, RunCommand, ShowRun, WorkCommand};
+pub use run::{AgentRun, NewRun, RunCommand, RunLimits, ShowRun, WorkCommand};
 pub use secret::{In, KeysCommand, SecretCommand};
 pub use sign_in::{InvitationCommand, NewInvitation, SessionCommand, Whose};
 pub use skill::SkillCommand;
@@ -48,6 +51,7 @@ pub use system::{ConfigCommand, DbCommand, Retention, Serve, VerifyResponse};
 pub use token::{TokenCommand, Wanted};
 pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
 pub use upstream::{AddUpstream, UpstreamCommand};
+pub use workflow::{Materialize, WorkflowCheck, WorkflowCommand, WorkflowRun};
 
 use crate::connect::Environment;
 use crate::failure::EXIT_STATUS;
@@ -193,6 +197,12 @@ pub enum Command {
     /// Keep instructions that clients offer their users and agents are given
     #[command(subcommand)]
     Skill(SkillCommand),
+    /// Keep and run graphs of tools, agents and questions to people
+    #[command(subcommand)]
+    Workflow(WorkflowCommand),
+    /// Say where the models of agents are, and what they cost
+    #[command(subcommand)]
+    Provider(ProviderCommand),
     /// Manage profiles, which tighten what an agent may do
     #[command(subcommand)]
     Profile(ProfileCommand),

@@ -1,6 +1,7 @@
 //! Every command, by group.
 
 mod agent;
+mod agent_run;
 mod approvals;
 mod audit;
 mod call;
@@ -25,6 +26,7 @@ mod plugin;
 mod policy;
 mod preflight;
 mod profile;
+mod provider;
 mod question;
 mod register;
 mod restore;
@@ -47,10 +49,11 @@ mod upstream;
 mod upstream_connect;
 mod verify_response;
 mod work;
+mod workflow;
 
 use serde_json::{Value, json};
 
-use crate::args::{Command, ConfigCommand, DbCommand, Retention, TokenCommand, ToolCommand};
+use crate::args::{Command, ConfigCommand, DbCommand, Retention, TokenCommand, ToolCommand, WorkflowCommand};
 use crate::client::Client;
 use crate::connect::Session;
 use crate::failure::{Done, Failure};
@@ -60,6 +63,7 @@ use crate::output::{Detail, Output, Paint, note, text_of};
 pub fn offline(command: &Command, output: &Output) -> Option<Done> {
     match command {
         Command::Tool(ToolCommand::Test { path }) => Some(tool_test::run(path, output)),
+        Command::Workflow(WorkflowCommand::Check(wanted)) if wanted.offline => Some(workflow::offline(wanted, output)),
         Command::Migrate(command) => Some(migrate::run(command, output)),
         Command::Import(command) => import::offline(command, output),
         Command::Completions { shell } => Some(pages::completions(*shell, output)),
@@ -116,6 +120,8 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         Command::Tool(command) => tool::run(command, client, output).await,
         Command::Agent(command) => agent::run(command, client, output).await,
         Command::Skill(command) => skill::run(command, client, output).await,
+        Command::Workflow(command) => workflow::run(command, client, output).await,
+        Command::Provider(command) => provider::run(command, client, output).await,
         Command::Profile(command) => profile::run(command, client, output).await,
         Command::Policy(command) => policy::run(command, client, output).await,
         Command::Guardrail(command) => guardrail::run(command, client, output).await,

@@ -47,12 +47,19 @@ pub enum AgentCommand {
         #[arg(long)]
         why: bool,
     },
+    Run(super::AgentRun),
     /// Delete an agent
-    Delete { agent: String },
+    Delete {
+        agent: String,
+    },
     /// Freeze an agent: it has no tools until it is unfrozen
-    Freeze { agent: String },
+    Freeze {
+        agent: String,
+    },
     /// Let a frozen agent go on
-    Unfreeze { agent: String },
+    Unfreeze {
+        agent: String,
+    },
 }
 
 #[derive(Args, Default)]

@@ -23,6 +23,16 @@ pub enum RunCommand {
         #[arg(long)]
         title: String,
     },
+    /// Cancel a run: what waits in it is taken back, what runs is asked to stop
+    Cancel {
+        run: String,
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Take up an agent's run that nobody is at, and follow it
+    Resume {
+        run: String,
+    },
     /// End a run
     End {
         run: String,
@@ -47,6 +57,13 @@ pub struct NewRun {
     /// The run under whose root this one stands
     #[arg(long, value_name = "ID")]
     pub parent: Option<String>,
+    #[command(flatten)]
+    pub limits: RunLimits,
+}
+
+/// What a run may take.
+#[derive(Args)]
+pub struct RunLimits {
     /// Limits as JSON, or @FILE as YAML or JSON
     #[arg(long, value_name = "JSON")]
     pub limits: Option<String>,
@@ -56,6 +73,31 @@ pub struct NewRun {
     /// What it may cost, in the tenant's currency
     #[arg(long, value_name = "AMOUNT")]
     pub budget: Option<String>,
+}
+
+/// Have an agent do something, and follow it
+#[derive(Args)]
+#[command(
+    after_help = "What happens is told on standard error, the answer is printed. Exit status 3: it waits for a person; it goes on by itself\nwhen they have decided (without a server: with `toolgate run resume`).\n\nExamples:\n  toolgate agent run support \"What do I owe for 3 lamps at 19.90?\"\n  toolgate agent run support @question.txt --max-calls 5 --budget 0.10\n  toolgate agent run support \"Sum up ticket {{ ticket }}\" --var ticket=42 --detach"
+)]
+pub struct AgentRun {
+    /// The agent's name or id
+    pub agent: String,
+    /// What it shall do; `@FILE` reads a file, `-` standard input
+    pub prompt: String,
+    /// A variable of the prompt, which is then a template; may be repeated
+    #[arg(long = "var", value_name = "NAME=VALUE")]
+    pub variables: Vec<String>,
+    #[arg(long)]
+    pub title: Option<String>,
+    /// The run under whose root this one stands
+    #[arg(long, value_name = "ID")]
+    pub parent: Option<String>,
+    #[command(flatten)]
+    pub limits: RunLimits,
+    /// Print the run's id and do not wait; needs a server
+    #[arg(long)]
+    pub detach: bool,
 }
 
 /// Show a run: its steps, the runs under it, its calls

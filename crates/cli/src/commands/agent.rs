@@ -7,10 +7,10 @@ use crate::args::{AgentCommand, AgentFields};
 use crate::client::Client;
 use crate::failure::{Done, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean, items_of, text_of};
+use crate::output::{Detail, Output, Paint, Table, clean, items_of, note, text_of};
 
 /// What the server adds to an agent; its author does not write it.
-const NOT_WRITTEN: [&str; 6] = ["id", "owner", "state", "revision", "tools", "effective_limits"];
+const NOT_WRITTEN: [&str; 7] = ["id", "owner", "state", "revision", "tools", "effective_limits", "findings"];
 
 pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Done {
     match command {
@@ -24,7 +24,9 @@ pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Don
             }
             set_fields(&mut spec, fields)?;
             let agent = client.post(&["agents"], spec).await?;
-            output.say(&agent, &format!("Created agent {}.", text_of(&agent, "name")))
+            let done = output.say(&agent, &format!("Created agent {}.", text_of(&agent, "name")))?;
+            warn(&agent);
+            Ok(done)
         }
         AgentCommand::Update { agent, file, fields } => update(&agent, file, fields, client, output).await,
         AgentCommand::List(paging) => list::show(&["agents"], &[], paging, (client, output), table).await,
@@ -39,6 +41,7 @@ pub async fn run(command: AgentCommand, client: &Client, output: &Output) -> Don
             }
             output.show(&shown, |agent, paint| show(agent, why, paint))
         }
+        AgentCommand::Run(new) => super::agent_run::start(new, client, output).await,
         AgentCommand::Delete { agent } => {
             let answer = client.delete(&["agents", &agent]).await?;
             output.say(&answer, &format!("Deleted agent {agent}."))
@@ -83,7 +86,16 @@ async fn update(
         ));
     }
     let updated = client.put(&["agents", &name], spec).await?;
-    output.say(&updated, &format!("Updated agent {name}, revision {}.", text_of(&updated, "revision")))
+    let done = output.say(&updated, &format!("Updated agent {name}, revision {}.", text_of(&updated, "revision")))?;
+    warn(&updated);
+    Ok(done)
+}
+
+/// What is worth saying of an agent that was kept all the same.
+fn warn(agent: &Value) {
+    for finding in agent["findings"].as_array().into_iter().flatten() {
+        note(&format!("warning: {}; {}", text_of(finding, "message"), text_of(finding, "fix")));
+    }
 }
 
 fn set_fields(spec: &mut Value, fields: AgentFields) -> Result<(), Failure> {

@@ -1,12 +1,12 @@
 //! `toolgate run …`: runs, their steps and what happens in them.
 
-mod events;
+pub mod events;
 mod view;
 
 use serde_json::{Map, Value, json};
 
 use super::list;
-use crate::args::{NewRun, RunCommand, ShowRun};
+use crate::args::{NewRun, RunCommand, RunLimits, ShowRun};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
@@ -36,6 +36,12 @@ pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done 
             let step = client.post(&["runs", &run, "steps"], json!({"title": title})).await?;
             output.show(&step, |step, _| text_of(step, "id"))
         }
+        RunCommand::Cancel { run, reason } => {
+            let body = json!({"state": "cancelled", "reason": reason});
+            let ended = client.put(&["runs", &run, "state"], body).await?;
+            output.say(&ended, &format!("The run {} is cancelled.", text_of(&ended, "id")))
+        }
+        RunCommand::Resume { run } => super::agent_run::resume(&run, client, output).await,
         RunCommand::End { run, state, reason } => {
             let ended = client.put(&["runs", &run, "state"], json!({"state": state, "reason": reason})).await?;
             output.say(&ended, &format!("The run {} is {}.", text_of(&ended, "id"), text_of(&ended, "state")))
@@ -45,7 +51,16 @@ pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done 
 
 /// Prints the id alone, for a script to go on with.
 async fn create(new: NewRun, client: &Client, output: &Output) -> Done {
-    let NewRun { title, agent, parent, limits, max_calls, budget } = new;
+    let NewRun { title, agent, parent, limits } = new;
+    let limits = limits_of(limits)?;
+    let body = json!({"title": title, "agent": agent, "parent_run_id": parent, "limits": limits});
+    let run = client.post(&["runs"], body).await?;
+    output.show(&run, |run, _| text_of(run, "id"))
+}
+
+/// Limits as the API takes them.
+pub fn limits_of(stated: RunLimits) -> Result<Value, Failure> {
+    let RunLimits { limits, max_calls, budget } = stated;
     let mut limits = match limits.as_deref() {
         None => Value::Object(Map::new()),
         Some(text) => match text.strip_prefix('@') {
@@ -58,13 +73,16 @@ async fn create(new: NewRun, client: &Client, output: &Output) -> Done {
     };
     members.extend(max_calls.map(|calls| ("max_tool_calls".to_owned(), json!(calls))));
     members.extend(budget.map(|budget| ("max_budget".to_owned(), json!(budget))));
-    let body = json!({"title": title, "agent": agent, "parent_run_id": parent, "limits": limits});
-    let run = client.post(&["runs"], body).await?;
-    output.show(&run, |run, _| text_of(run, "id"))
+    Ok(limits)
 }
 
 async fn show(id: &str, with_events: bool, with_spans: bool, client: &Client, output: &Output) -> Done {
     let mut run = client.get(&["runs", id], &[]).await?;
+    if let Some(hosted) = super::agent_run::outputs_of(id, client).await? {
+        for member in ["model_use", "outputs", "traces_url"] {
+            run[member] = hosted[member].clone();
+        }
+    }
     if with_events {
         run["events"] = Value::Array(events::all(id, client).await?);
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod access;
+mod agent_runs;
 mod agents;
 mod approvals;
 mod authority;
@@ -39,4 +40,5 @@ mod tls;
 mod tokens;
 mod traces;
 mod upstreams;
+mod workflows;
 mod world;

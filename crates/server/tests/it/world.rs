@@ -86,6 +86,13 @@ impl World {
         Self { app, clock, _folder: folder }
     }
 
+    /// An application that was opened elsewhere.
+    pub fn of(app: App) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = app.clock.clone();
+        Self { app, clock, _folder: folder }
+    }
+
     pub fn router(&self) -> Router {
         self.app.router()
     }

@@ -42,7 +42,7 @@ pub fn line(event: &Value, paint: Paint) -> String {
     let at = text_of(event, "at");
     let at = at.get(11..23).unwrap_or(&at);
     let kind = text_of(event, "type");
-    if kind == "tool.output_appended" {
+    if matches!(kind.as_str(), "tool.output_appended" | "model.delta") {
         let text = text_of(&event["data"], "text");
         let lines: Vec<String> =
             text.trim_end_matches('\n').lines().map(|line| format!("{at}    │ {}", clean(line))).collect();
