@@ -238,7 +238,7 @@ async fn a_run_waits_as_data_and_a_decision_on_another_replica_takes_it_up() {
         let (run, approval) = waiting(&world).await;
         let other = World::of(second);
         let stop = attend(&other.app);
-        other.send(&As::Owner, "POST", &format!("/api/v1/approvals/{approval}/decision"), json!({"decision": "reject", "reason": "not today"})).await.ok();
+        other.send(&As::Owner, "POST", &format!("/api/v1/approvals/{approval}/decide"), json!({"decision": "reject", "reason": "not today"})).await.ok();
         let ended = state_becomes(&other, &run, "completed").await;
         assert_eq!(ended["outputs"]["response"], "Filed.");
         let order = ended["outputs"]["tool_order"].as_array().unwrap();
@@ -271,7 +271,7 @@ async fn a_run_that_waits_is_taken_up_by_the_program_that_starts_next() {
         let after = World::of(world::open(database, folder.path(), clock.clone(), 2).await);
         let stop = attend(&after.app);
         let no = json!({"decision": "reject", "reason": "not today"});
-        after.send(&As::Owner, "POST", &format!("/api/v1/approvals/{approval}/decision"), no).await.ok();
+        after.send(&As::Owner, "POST", &format!("/api/v1/approvals/{approval}/decide"), no).await.ok();
         let ended = state_becomes(&after, &run, "completed").await;
         assert_eq!(ended["outputs"]["response"], "Filed.");
         assert_eq!(ended["model_use"]["turns"], 2);

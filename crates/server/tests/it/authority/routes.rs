@@ -126,6 +126,7 @@ const MCP_LIST: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#;
 const SENT: &[(&str, &str, &str)] = &[
     ("POST /api/v1/agents", "", r#"{"name": "made{n}"}"#),
     ("PUT /api/v1/agents/{agent}", "", r#"{"name": "{agent}"}"#),
+    ("POST /api/v1/agents/{agent}/runs", "", r#"{"prompt": "Hello"}"#),
     ("PUT /api/v1/agents/{agent}/state", "", r#"{"state": "frozen"}"#),
     ("POST /api/v1/approvals/decide", "", r#"{"ids": ["{approval}"], "decision": "reject", "reason": "no"}"#),
     ("POST /api/v1/approvals/{approval}/decide", "", REJECT),
@@ -178,6 +179,14 @@ const SENT: &[(&str, &str, &str)] = &[
     ),
     ("GET /api/v1/search", "q=calculator", ""),
     ("POST /api/v1/skills", "", r#"{"source": "---\nname: made{n}\ndescription: Looks at a text.\n---\nLook.\n"}"#),
+    ("PUT /api/v1/providers/{provider}", "", r#"{"name": "{provider}", "kind": "openai_chat"}"#),
+    ("POST /api/v1/providers/{provider}/test", "", r#"{"model": "any"}"#),
+    (
+        "PUT /api/v1/workflows/{workflow}",
+        "",
+        r#"{"version": 1, "name": "{workflow}", "description": "{n}", "nodes": [{"id": "say", "kind": "tool", "config": {"tool": "echo", "input": {"text": "hi"}}}]}"#,
+    ),
+    ("POST /api/v1/runs/{run}/materialize", "", r#"{"pin": {"name": "it", "selector": {"tool": "probe.work"}}}"#),
     ("GET /api/v1/secrets/which", "name=SENTINEL", ""),
     ("PUT /api/v1/secrets/user/{name}", "", r#"{"value": "some-value-{n}-of-a-secret"}"#),
     ("PUT /api/v1/secrets/workspace/{name}", "", r#"{"value": "some-value-{n}-of-a-secret", "workspace": "main"}"#),
