@@ -15,6 +15,7 @@ mod migrations;
 mod notes;
 mod notices;
 mod product;
+mod providers;
 mod rules;
 mod schema;
 mod scopes;
