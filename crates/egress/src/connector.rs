@@ -266,6 +266,10 @@ impl Connector {
                 }
             }
         }
+        if self.0.connections.available_permits() == 0 {
+            // One that only waits makes room for one that is wanted.
+            self.0.pool.give_one_up();
+        }
         let permit = tokio::time::timeout(request.limits.connect, Arc::clone(&self.0.connections).acquire_owned());
         let Ok(Ok(permit)) = permit.await else {
             let told = format!("more than {CONNECTIONS_MAX} connections are open");

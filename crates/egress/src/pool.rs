@@ -2,7 +2,7 @@
 //!
 //! Whether a request may go out is judged before it comes here: a pooled connection saves a handshake, never a check.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -18,8 +18,10 @@ use toolgate_contracts::TenantId;
 use crate::target::Target;
 
 pub(crate) const IDLE: Duration = Duration::from_secs(15);
-const IDLE_MAX: usize = 256;
-const IDLE_PER_KEY_MAX: usize = 8;
+/// At the bound whoever has the most of them gives up one, so that a busy place takes none from the others.
+const IDLE_MAX: usize = 512;
+/// As many as call one place at once; what comes back above it is closed.
+const IDLE_PER_KEY_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
@@ -47,9 +49,16 @@ struct Idle {
     since: Instant,
 }
 
+impl Idle {
+    fn is_over(&self) -> bool {
+        self.since.elapsed() >= IDLE || self.connection.sender.is_closed()
+    }
+}
+
 #[derive(Default)]
 struct Shelf {
-    idle: HashMap<Key, Vec<Idle>>,
+    /// Each in the order in which they came back. No list is empty.
+    idle: HashMap<Key, VecDeque<Idle>>,
     count: usize,
     /// The newest revision seen: older connections are of no use any more.
     revision: i64,
@@ -66,47 +75,82 @@ impl Pool {
 
     pub fn take(&self, key: &Key) -> Option<Connection> {
         let mut shelf = self.shelf();
-        shelf.sweep(key.revision);
-        let found = loop {
-            let Some(idle) = shelf.idle.get_mut(key).and_then(Vec::pop) else { break None };
-            shelf.count -= 1;
-            if idle.connection.sender.is_ready() {
-                break Some(idle.connection);
-            }
-        };
-        shelf.idle.retain(|_, waiting| !waiting.is_empty());
+        shelf.see(key.revision);
+        let waiting = shelf.idle.get_mut(key)?;
+        let before = waiting.len();
+        // What came back last is the likeliest to be open still.
+        let found = std::iter::from_fn(|| waiting.pop_back())
+            .find(|idle| !idle.is_over() && idle.connection.sender.is_ready())
+            .map(|idle| idle.connection);
+        let left = waiting.len();
+        shelf.count -= before - left;
+        if left == 0 {
+            shelf.idle.remove(key);
+        }
         found
     }
 
     pub fn put(&self, key: Key, connection: Connection) {
         let mut shelf = self.shelf();
-        shelf.sweep(key.revision);
-        if shelf.count >= IDLE_MAX || key.revision < shelf.revision {
+        shelf.see(key.revision);
+        let own = shelf.idle.get(&key).map_or(0, VecDeque::len);
+        if key.revision < shelf.revision || own >= IDLE_PER_KEY_MAX || !shelf.makes_room(own) {
             return;
         }
-        let waiting = shelf.idle.entry(key).or_default();
-        if waiting.len() >= IDLE_PER_KEY_MAX {
-            return;
-        }
-        waiting.push(Idle { connection, since: Instant::now() });
+        shelf.idle.entry(key).or_default().push_back(Idle { connection, since: Instant::now() });
         shelf.count += 1;
         if !shelf.is_swept {
             shelf.is_swept = true;
             tokio::spawn(sweep(Arc::downgrade(&self.0)));
         }
     }
+
+    /// Closes one that waits, for somebody who wants another.
+    pub fn give_one_up(&self) {
+        self.shelf().shorten(0);
+    }
 }
 
 impl Shelf {
-    fn sweep(&mut self, revision: i64) {
-        self.revision = self.revision.max(revision);
+    fn see(&mut self, revision: i64) {
+        if revision > self.revision {
+            self.revision = revision;
+            self.sweep();
+        }
+    }
+
+    /// Looks at all of them: not for each request, but when what is open changed, at the bound, and every now and then.
+    fn sweep(&mut self) {
         let newest = self.revision;
         self.idle.retain(|key, waiting| {
-            let is_current = key.revision >= newest;
-            waiting.retain(|idle| is_current && idle.since.elapsed() < IDLE && !idle.connection.sender.is_closed());
+            waiting.retain(|idle| key.revision >= newest && !idle.is_over());
             !waiting.is_empty()
         });
-        self.count = self.idle.values().map(Vec::len).sum();
+        self.count = self.idle.values().map(VecDeque::len).sum();
+    }
+
+    /// Whether there is a place for one more, of somebody who has `own` already.
+    fn makes_room(&mut self, own: usize) -> bool {
+        if self.count >= IDLE_MAX {
+            self.sweep();
+        }
+        self.count < IDLE_MAX || self.shorten(own)
+    }
+
+    /// Whoever has the most, and more than this, gives up the one that waits the longest.
+    fn shorten(&mut self, more_than: usize) -> bool {
+        let longest = self.idle.iter().max_by_key(|(_, waiting)| waiting.len());
+        let Some(key) = longest.filter(|(_, waiting)| waiting.len() > more_than).map(|(key, _)| key.clone()) else {
+            return false;
+        };
+        if let Some(waiting) = self.idle.get_mut(&key) {
+            waiting.pop_front();
+            self.count -= 1;
+            if waiting.is_empty() {
+                self.idle.remove(&key);
+            }
+        }
+        true
     }
 }
 
@@ -116,8 +160,7 @@ async fn sweep(shelf: Weak<Mutex<Shelf>>) {
         tokio::time::sleep(IDLE).await;
         let Some(shelf) = shelf.upgrade() else { return };
         let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let revision = shelf.revision;
-        shelf.sweep(revision);
+        shelf.sweep();
         if shelf.count == 0 {
             shelf.is_swept = false;
             return;

@@ -28,6 +28,26 @@ async fn a_connection_is_kept_for_its_tenant_and_revision_only() {
 }
 
 #[tokio::test]
+async fn as_many_connections_are_kept_as_were_needed_at_once() {
+    const AT_ONCE: usize = 64;
+    let server = Server::start("127.0.0.1:0", |_| ok("reached")).await;
+    let world = World::new();
+    let way = way(1, [opening("127.0.0.1", server.port(), Scheme::Http)]);
+    let url = server.url("/").to_string();
+    for _ in 0..3 {
+        // All have their answer's head before any reads its body and gives its connection back.
+        let mut answers = Vec::new();
+        for _ in 0..AT_ONCE {
+            answers.push(world.get(&way, &url).await.unwrap());
+        }
+        for answer in answers {
+            answer.bytes_max(100).await.unwrap();
+        }
+    }
+    assert_eq!(server.connections(), AT_ONCE);
+}
+
+#[tokio::test]
 async fn a_kept_connection_does_not_outlive_its_opening() {
     let server = Server::start("127.0.0.1:0", |_| ok("reached")).await;
     let world = World::new();
