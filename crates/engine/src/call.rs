@@ -14,6 +14,7 @@ use toolgate_registry::snapshot::ResolvedTool;
 
 use crate::runner::OutputSink;
 use crate::submit::Beside;
+use crate::uses::Uses;
 
 /// INVARIANT: `input` is what validation let through, with defaults filled in; nothing changes it afterwards.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub struct Call {
     pub cancel: CancellationToken,
     /// Where output goes as it comes; the result itself is returned.
     pub output: OutputSink,
+    /// The openings that it went through.
+    pub uses: Uses,
 }
 
 /// A right that a call has because people approved it.

@@ -496,6 +496,7 @@ impl Engine {
                 input: commitment(&salt, "input", &input),
                 logged: &ended.logged,
                 mode: record.mode,
+                openings: &[],
                 output: ended.output_text.as_ref().map(|text| commitment(&salt, "output", text)),
                 reason,
                 revision: record.decision.get("revision").and_then(Value::as_i64).unwrap_or_default(),

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_contracts::{
-    AgentId, CallId, Digest, ErrorCode, GrantId, LeafId, Mode, ResolvedSecret, RunId, Source, Status, TenantId,
-    Timestamp, json,
+    AgentId, CallId, Digest, ErrorCode, GrantId, LeafId, Mode, OpeningId, ResolvedSecret, RunId, Source, Status,
+    TenantId, Timestamp, json,
 };
 use toolgate_ledger::Salt;
 
@@ -45,6 +45,9 @@ pub struct Details<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub logged: &'a [String],
     pub mode: Mode,
+    /// What of the operator's openings it went through, where that has no entry of its own.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub openings: &'a [OpeningId],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,7 @@ use toolgate_store::{Change, Store};
 
 use crate::admit::profiles_of;
 use crate::call::Call;
+use crate::uses;
 
 #[derive(Clone)]
 pub struct Outside {
@@ -80,7 +81,7 @@ impl Outside {
         Ok(way)
     }
 
-    /// Sends what a call sends, and puts into the log which openings it needed.
+    /// Sends what a call sends, and puts into the log which openings it needed, or leaves it to the entry of its end.
     pub async fn send(&self, call: &Call, way: &Way, request: Request) -> Result<Response, EgressError> {
         let answer = self.connector.send(way, request).await;
         let openings = match &answer {
@@ -88,6 +89,7 @@ impl Outside {
             Err(error) => error.openings(),
         };
         if !openings.is_empty()
+            && !call.uses.keep(openings)
             && let Err(fault) = self.note(call, openings).await
         {
             tracing::error!(call = %call.id, "an opening was used and not noted: {}", fault.logged().unwrap_or(fault.told()));
@@ -97,18 +99,7 @@ impl Outside {
 
     async fn note(&self, call: &Call, openings: &[OpeningId]) -> Result<(), Fault> {
         let mut change = Change::new(call.tenant);
-        for opening in openings {
-            let details = json!({"for": Purpose::Tool.as_str(), "call": call.id, "tool": call.tool.tool.name});
-            change.audit(&Entry {
-                id: Id::new(&self.clock, &self.rng),
-                at: self.clock.now(),
-                tenant: call.tenant,
-                actor: call.principal.to_string(),
-                action: "egress.use".to_owned(),
-                object: opening.to_string(),
-                details: details.as_object().cloned().unwrap_or_default(),
-            });
-        }
+        uses::note(&mut change, call, openings, &self.clock, &self.rng);
         self.store.commit(change).await?;
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
 use crate::runner::OutputSink;
 use crate::submit::{Asked, Manner};
+use crate::uses::Uses;
 
 impl Engine {
     /// The record of a call, as far as it is known before it runs.
@@ -71,6 +72,7 @@ impl Engine {
             created_at: self.clock.now(),
             cancel: CancellationToken::new(),
             output: OutputSink::buffered(),
+            uses: Uses::until_the_end(),
         };
         Ok(Prepared {
             call: Arc::new(call),

@@ -8,8 +8,8 @@ use toolgate_contracts::call::{Attachment, Receipt};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    Amount, ApprovalStatus, Digest, Envelope, ErrorCode, Fault, GrantId, HeldToken, Id, LeafId, LeaseId, Mode, RunId,
-    Runner, Source, Status, Timestamp, ToolError, WorkspaceId,
+    Amount, ApprovalStatus, Digest, Envelope, ErrorCode, Fault, GrantId, HeldToken, Id, LeafId, LeaseId, Mode,
+    OpeningId, RunId, Runner, Source, Status, Timestamp, ToolError, WorkspaceId,
 };
 use toolgate_ledger::Salt;
 use toolgate_policy::labels::Labels;
@@ -29,6 +29,7 @@ use crate::notify::End;
 use crate::reserve::{Hold, no_room};
 use crate::submit::step;
 use crate::tokens::token_refused;
+use crate::uses;
 use tracing::Instrument as _;
 
 /// A call with everything that its record needs.
@@ -278,6 +279,7 @@ impl Prepared {
                 input: commitment(&self.salt, "input", &self.input),
                 logged: &[],
                 mode: call.mode,
+                openings: &[],
                 output: None,
                 reason: None,
                 revision: self.decision.revision,
@@ -355,7 +357,12 @@ impl Engine {
         }
         // It may end without us, and its output may be read as it comes: what its reader sees is written down before.
         self.join_seen(&mut change, prepared, now);
-        self.store.commit(change).instrument(step("permit")).await?;
+        let used = prepared.call.uses.take();
+        uses::note(&mut change, &prepared.call, &used, &self.clock, &self.rng);
+        if let Err(error) = self.store.commit(change).instrument(step("permit")).await {
+            self.note_apart(&prepared.call, &used).await;
+            return Err(error);
+        }
         self.signal(tenant, prepared.call.run, Some(prepared.call.id));
         Ok(())
     }
@@ -425,12 +432,28 @@ impl Engine {
         if prepared.decision.refused_at.is_none() && told {
             self.join_seen(&mut change, prepared, now);
         }
-        let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), now);
+        let used = call.uses.take();
+        let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), &used, now);
         self.tell_of_end(&mut change, &prepared.told(status, &ended), now);
-        self.store.commit(change).instrument(step("record")).await?;
+        if let Err(error) = self.store.commit(change).instrument(step("record")).await {
+            self.note_apart(call, &used).await;
+            return Err(error);
+        }
         self.signal(call.tenant, call.run, Some(call.id));
         self.count(prepared, status, ended.error.as_ref(), now);
         Ok(self.envelope(prepared, status, ended, digest, now))
+    }
+
+    /// The call is not recorded, and what it went through was used all the same.
+    async fn note_apart(&self, call: &Call, used: &[OpeningId]) {
+        if used.is_empty() {
+            return;
+        }
+        let mut change = Change::new(call.tenant);
+        uses::note(&mut change, call, used, &self.clock, &self.rng);
+        if let Err(error) = self.store.commit(change).await {
+            tracing::error!(call = %call.id, "an opening was used and not noted: {error}");
+        }
     }
 
     /// Each use of the development bypass is an entry of its own.
@@ -500,6 +523,7 @@ fn outcome_leaf(
     status: Status,
     ended: &Ended,
     error_text: Option<&str>,
+    used: &[OpeningId],
     now: Timestamp,
 ) -> Digest {
     let id = LeafId::from(prepared.call.id);
@@ -519,6 +543,7 @@ fn outcome_leaf(
     entry.details.reason = ended.error.as_ref().map(ToolError::reason).filter(|reason| !reason.is_empty());
     entry.details.attested_by = ended.attested_by.as_deref();
     entry.details.logged = &ended.logged;
+    entry.details.openings = used;
     let text = entry.text();
     change.leaf(id, text, now)
 }

@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::permit::Permit;
 use crate::runner::OutputSink;
 use crate::secrets::Secrets;
+use crate::uses::Uses;
 
 /// A lone call of the data folder's owner, as validation would have let it through.
 pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Value, clock: &Clock, rng: &Rng) -> Call {
@@ -59,6 +60,7 @@ pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Valu
         created_at: clock.now(),
         cancel: CancellationToken::new(),
         output: OutputSink::default(),
+        uses: Uses::default(),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::call::{Call, Lent};
 use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
 use crate::runner::OutputSink;
+use crate::uses::Uses;
 
 /// Approved calls that are judged again at the same time on this replica; the rest is left to the next round.
 const RESUMED_AT_ONCE_MAX: usize = 32;
@@ -333,6 +334,7 @@ pub(super) fn waiting_call(
         created_at: record.created_at,
         cancel: CancellationToken::new(),
         output: OutputSink::default(),
+        uses: Uses::default(),
     }
 }
 

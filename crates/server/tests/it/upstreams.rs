@@ -503,8 +503,12 @@ async fn serve() -> (u16, tokio::task::JoinHandle<()>) {
             "initialize" => {
                 json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "web"}})
             }
-            "tools/list" => json!({"tools": [tool("headers", json!({}))]}),
+            "tools/list" => json!({"tools": [tool("headers", json!({})), tool("late", json!({}))]}),
             "tools/call" => {
+                if message["params"]["name"] == "late" {
+                    // Longer than a call may take that has no row of its own.
+                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                }
                 let seen =
                     json!({"own": said("x-key").ends_with("-of-the-server"), "authorization": said("authorization")});
                 json!({"content": [{"type": "text", "text": format!("{} {}", seen, said("x-key"))}]})
@@ -535,7 +539,7 @@ async fn a_server_at_an_address_has_its_own_secret_and_nothing_of_the_caller_s()
         let opening = json!({"host": "127.0.0.1", "port": port, "scheme": "http", "reason": "a test"});
         world.send(&As::OwnerOf("system"), "POST", "/egress/openings", opening).await.ok();
         let reading = world.send(&As::Owner, "POST", "/upstreams/web/refresh", json!({})).await.ok();
-        assert_eq!(outcomes(&reading), pairs(&[("headers", "new")]));
+        assert_eq!(outcomes(&reading), pairs(&[("headers", "new"), ("late", "new")]));
         world.trust("web.headers").await;
         let key = json!({"name": "caller-key", "owner": "admin", "scopes": ["tools:execute"]});
         let key = world.send(&As::Owner, "POST", "/keys", key).await.ok();
@@ -545,6 +549,33 @@ async fn a_server_at_an_address_has_its_own_secret_and_nothing_of_the_caller_s()
         let told = done["output"].as_str().unwrap_or_else(|| panic!("{done:#}"));
         assert!(told.starts_with(r#"{"own":true,"authorization":"nothing"}"#), "{told}");
         assert!(!told.contains("a-key-of-the-server"), "{told}");
+        serving.abort();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_opening_that_a_call_went_through_is_in_the_log_with_the_call_or_by_itself() {
+    every_world(async |world| {
+        let (port, serving) = serve().await;
+        let opening = json!({"host": "127.0.0.1", "port": port, "scheme": "http", "reason": "a test"});
+        let opening = world.send(&As::OwnerOf("system"), "POST", "/egress/openings", opening).await.ok()["id"].clone();
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let spec = json!({"name": "web", "era": "2025-06-18", "transport": {"kind": "http", "url": url}});
+        world.send(&As::Owner, "PUT", "/upstreams/web", spec).await.ok();
+        // What it reads first goes through it too, for nobody in particular.
+        for (tool, with_the_call, by_itself) in [("headers", 1, 0), ("late", 0, 1)] {
+            world.trust(&format!("web.{tool}")).await;
+            let call = world.call(&format!("web.{tool}"), json!({})).await["id"].clone();
+            let log = world.send(&As::Owner, "GET", "/audit/entries?limit=500", Value::Null).await.ok();
+            let entries: Vec<&Value> = log["items"].as_array().unwrap().iter().map(|item| &item["entry"]).collect();
+            let is_of = |entry: &&&Value, action: &str| entry["action"] == action && entry["details"]["call"] == call;
+            let is_end =
+                |entry: &&&Value| is_of(entry, "call.completed") && entry["details"]["openings"] == json!([opening]);
+            let is_use = |entry: &&&Value| is_of(entry, "egress.use") && entry["object"] == opening;
+            let (ends, uses) = (entries.iter().filter(is_end), entries.iter().filter(is_use));
+            assert_eq!((ends.count(), uses.count()), (with_the_call, by_itself), "{tool}: {entries:#?}");
+        }
         serving.abort();
     })
     .await;
