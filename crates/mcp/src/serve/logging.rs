@@ -3,11 +3,13 @@
 //! The stateless revision says the level with each request. An older client sets it for its session; that is kept in the
 //! memory of the replica that heard it, and on another, or after a restart, nothing is told, as the protocol allows.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
 use serde_json::{Map, Value, json};
+use toolgate_contracts::event::Event;
 use toolgate_contracts::{CallId, Caller, Fault};
 use toolgate_engine::Engine;
 use toolgate_engine::follow::RunFollower;
@@ -58,6 +60,8 @@ impl Surface {
             call,
             follower: None,
             tool: String::new(),
+            taken: VecDeque::new(),
+            is_joined: false,
         });
         Output(told)
     }
@@ -78,6 +82,10 @@ struct Following {
     call: CallId,
     follower: Option<RunFollower>,
     tool: String,
+    /// Read, and not told yet: the follower does not give it twice.
+    taken: VecDeque<Event>,
+    /// Whether what was taken is known to have been seen.
+    is_joined: bool,
 }
 
 impl Output {
@@ -111,23 +119,17 @@ impl Output {
 }
 
 impl Following {
-    /// Whether anything was there.
+    /// Whether anything was there. Dropped at any await it loses nothing: what was read waits in `taken` until it is sent.
     async fn tell_next(&mut self, wait: bool) -> Result<bool, Fault> {
-        if self.follower.is_none() {
-            let envelope = self.engine.answer(self.caller.tenant, self.call).await?;
-            self.tool = envelope.name;
-            self.follower = Some(self.engine.follow_run(self.caller.tenant, envelope.run_id, 0));
-        }
-        let Some(follower) = &mut self.follower else { return Ok(false) };
-        let events = if wait { follower.next().await? } else { follower.page().await? };
-        if events.is_empty() {
+        if self.taken.is_empty() && !self.take(wait).await? {
             return Ok(false);
         }
-        let parts: Vec<_> =
-            events.iter().filter(|event| event.call_id == Some(self.call) && event.part.is_some()).collect();
         // Whoever reads output has seen what is in it.
-        self.engine.join_streamed(&self.caller, parts.iter().copied()).await?;
-        for part in parts {
+        if !self.is_joined {
+            self.engine.join_streamed(&self.caller, self.taken.iter()).await?;
+            self.is_joined = true;
+        }
+        while let Some(part) = self.taken.front() {
             let params = json!({
                 "level": OF_OUTPUT.as_str(),
                 "logger": self.tool,
@@ -135,7 +137,24 @@ impl Following {
             });
             let params = params.as_object().cloned().unwrap_or_default();
             self.stream.notify(Notification::new("notifications/message", params)).await;
+            self.taken.pop_front();
         }
         Ok(true)
+    }
+
+    /// Reads on. `false`: nothing is there for the moment.
+    async fn take(&mut self, wait: bool) -> Result<bool, Fault> {
+        if self.follower.is_none() {
+            let envelope = self.engine.answer(self.caller.tenant, self.call).await?;
+            self.tool = envelope.name;
+            self.follower = Some(self.engine.follow_run(self.caller.tenant, envelope.run_id, 0));
+        }
+        let Some(follower) = &mut self.follower else { return Ok(false) };
+        let events = if wait { follower.next().await? } else { follower.page().await? };
+        let is_any = !events.is_empty();
+        let parts = events.into_iter().filter(|event| event.call_id == Some(self.call) && event.part.is_some());
+        self.taken.extend(parts);
+        self.is_joined = self.taken.is_empty();
+        Ok(is_any)
     }
 }
