@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
-use toolgate_contracts::{Caller, Digest, Fault, FaultKind, json as strict};
+use toolgate_contracts::{Caller, Digest, Fault, FaultKind};
 
 use super::session::holder;
 use super::{Client, Narrowed, Stream, Surface};
@@ -168,11 +168,7 @@ impl Surface {
 
     /// What this caller's lists say, in short: tools, prompts.
     fn seen(&self, client: &Client, heard: Heard) -> [Option<Digest>; 2] {
-        let digest = |list: Result<Value, RpcError>| list.ok().map(|list| strict::digest(&list));
-        [
-            heard.tools.then(|| self.list_tools(client, &Map::new())).and_then(digest),
-            heard.prompts.then(|| self.all_prompts(client)),
-        ]
+        [heard.tools.then(|| self.digest_of_tools(client)).flatten(), heard.prompts.then(|| self.all_prompts(client))]
     }
 }
 

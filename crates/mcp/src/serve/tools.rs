@@ -2,7 +2,7 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{FoldedName, Permission, ToolRef};
+use toolgate_contracts::{Digest, FoldedName, Permission, ToolRef, json as strict};
 use toolgate_registry::render::{Form, Rendered, one};
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_registry::tool_md::Originals;
@@ -20,11 +20,32 @@ pub(super) const PAGE_TOOLS: usize = 500;
 impl Surface {
     pub(super) fn list_tools(&self, client: &Client, params: &Map<String, Value>) -> Result<Value, RpcError> {
         let after = cursor(params)?;
+        let tools = self.visible_tools(client)?;
+        let rest = tools.iter().filter(|tool| after.as_deref().is_none_or(|after| tool.name.as_str() > after));
+        let listed: Vec<&ResolvedTool> = rest.take(PAGE_TOOLS + 1).collect();
+        let next = (listed.len() > PAGE_TOOLS).then(|| listed.get(PAGE_TOOLS - 1)).flatten();
+        let next = next.map(|last| BASE64URL_NOPAD.encode(last.name.as_str().as_bytes()));
+        let mut items: Vec<Value> =
+            listed.iter().take(PAGE_TOOLS).map(|tool| rendered(tool, client.revision)).collect();
+        if client.narrowed.by_search && client.caller.may(&Permission::TOOLS_READ) {
+            items.insert(0, call_tool(client.revision));
+        }
+        Ok(page("tools", items, next, client.revision))
+    }
+
+    /// All pages of it in short.
+    pub(super) fn digest_of_tools(&self, client: &Client) -> Option<Digest> {
+        let tools = self.visible_tools(client).ok()?;
+        Some(strict::digest(&tools.iter().map(|tool| rendered(tool, client.revision)).collect()))
+    }
+
+    /// What a client is shown, by name, so that two lists of the same tools are the same bytes.
+    fn visible_tools(&self, client: &Client) -> Result<Vec<ResolvedTool>, RpcError> {
+        if !client.caller.may(&Permission::TOOLS_READ) {
+            return Ok(Vec::new());
+        }
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(client.caller.tenant)?;
-        if !client.caller.may(&Permission::TOOLS_READ) {
-            return Ok(page("tools", Vec::new(), None, client.revision));
-        }
         let today = self.clock.now().day();
         let view = View::of(registry, &client.caller, &today)?;
         let mut tools: Vec<ResolvedTool> =
@@ -32,18 +53,8 @@ impl Surface {
         if client.narrowed.by_search {
             tools.retain(|tool| FINDERS.iter().any(|name| tool.tool.name.folded() == FoldedName::of(name)));
         }
-        // By name, so that two lists of the same tools are the same bytes.
         tools.sort_by(|left, right| left.name.cmp(&right.name));
-        let rest = tools.iter().filter(|tool| after.as_deref().is_none_or(|after| tool.name.as_str() > after));
-        let listed: Vec<&ResolvedTool> = rest.take(PAGE_TOOLS + 1).collect();
-        let next = (listed.len() > PAGE_TOOLS).then(|| listed.get(PAGE_TOOLS - 1)).flatten();
-        let next = next.map(|last| BASE64URL_NOPAD.encode(last.name.as_str().as_bytes()));
-        let mut items: Vec<Value> =
-            listed.iter().take(PAGE_TOOLS).map(|tool| rendered(tool, client.revision)).collect();
-        if client.narrowed.by_search {
-            items.insert(0, call_tool(client.revision));
-        }
-        Ok(page("tools", items, next, client.revision))
+        Ok(tools)
     }
 
     /// The way back from a name as lists spell it. What is spelled otherwise stays as it is.
