@@ -16,7 +16,8 @@ use crate::upstream::{Challenge, Outlet};
 const FORM: &str = "application/x-www-form-urlencoded";
 /// How long somebody may take in the browser.
 pub const ATTEMPT_S: i64 = 10 * 60;
-/// A token without an end is not believed for longer than this; it is renewed where it can be.
+/// An end that is further off is taken for none. A token without one is sent until the server refuses it, and is renewed then
+/// where it can be.
 const LIFE_S_MAX: i64 = 366 * 24 * 60 * 60;
 const OFFLINE: &str = "offline_access";
 
@@ -87,7 +88,7 @@ impl Answer {
     }
 }
 
-/// What to ask for: what the server's refusal names, else what the operator wrote, else what the server says that it takes;
+/// What to ask for: what the operator wrote, else what the server's refusal names, else what the server says that it takes;
 /// and to be let in while nobody is there, where the authorisation server knows that.
 pub fn scope_for(authority: &Authority, challenge: &Challenge, written: Option<&str>) -> Option<String> {
     let of_server = || (!authority.scopes.is_empty()).then(|| authority.scopes.join(" "));
