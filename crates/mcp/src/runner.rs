@@ -40,7 +40,7 @@ use toolgate_store::upstreams::StoredUpstream;
 
 use self::keeper::{Holder, Keeper};
 use self::listed::{Listed, Listings, pages};
-use self::places::Prepared;
+use self::places::{Located, Prepared};
 use self::questions::Questions;
 use self::sending::{Sending, Unsent};
 use crate::upstream::{Key, Link, LinkError, News, Outlet, Settings, Upstreams, Wanted};
@@ -52,10 +52,15 @@ const HEARD_MAX: usize = 64;
 /// Prompts, resources or templates of one server.
 const ITEMS_MAX: usize = 2000;
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Servers of which it is kept where they are; at the bound all are worked out anew.
+const LOCATED_MAX: usize = 10_000;
 
 /// Runs tools of servers of others. Cheap to clone.
 #[derive(Clone)]
 pub struct Servers(Arc<Inner>);
+
+/// A server as it is stored, and where that is.
+type Known = (Arc<StoredUpstream>, Arc<Located>);
 
 struct Inner {
     links: Upstreams,
@@ -67,6 +72,8 @@ struct Inner {
     keeper: Arc<Keeper>,
     /// Ways out of tenants, one for each server.
     outlets: Mutex<HashMap<(TenantId, String), Arc<dyn Outlet>>>,
+    /// Of servers as the snapshot has them; another snapshot's are worked out anew.
+    located: Mutex<HashMap<(TenantId, Slug), Known>>,
 }
 
 impl Servers {
@@ -89,6 +96,7 @@ impl Servers {
             entries: Arc::clone(wiring.entries),
             keeper: Arc::new(Keeper::new(wiring)),
             outlets: Mutex::default(),
+            located: Mutex::default(),
         }))
     }
 
@@ -116,6 +124,24 @@ impl Servers {
         Ok((stored, registry.tenant.slug.clone()))
     }
 
+    /// What calls of a server have in common. It is kept with the very value that it was made of.
+    fn located(&self, stored: &Arc<StoredUpstream>, owner: &Slug) -> Result<Arc<Located>, Fault> {
+        let key = (stored.tenant, stored.spec.name.clone());
+        let lock = || self.0.located.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, located)) = lock().get(&key)
+            && Arc::ptr_eq(of, stored)
+        {
+            return Ok(Arc::clone(located));
+        }
+        let located = Arc::new(Located::of(&self.0.entries, owner, &stored.spec)?);
+        let mut all = lock();
+        if all.len() >= LOCATED_MAX {
+            all.clear();
+        }
+        all.insert(key, (Arc::clone(stored), Arc::clone(&located)));
+        Ok(located)
+    }
+
     fn outlet(&self, tenant: TenantId, spec: &Spec) -> Arc<dyn Outlet> {
         let mut outlets = self.0.outlets.lock().unwrap_or_else(PoisonError::into_inner);
         let made = || {
@@ -125,42 +151,40 @@ impl Servers {
         Arc::clone(outlets.entry((tenant, spec.name.to_string())).or_insert_with(made))
     }
 
-    async fn call(&self, permit: Arc<Permit>) -> Outcome {
+    async fn call(&self, permit: Arc<Permit>, prepared: &Prepared) -> Outcome {
         let call = Arc::clone(permit.call());
         let began = Instant::now();
-        let prepared = match self.prepared(&call, &permit) {
-            Ok(prepared) => prepared,
+        let runner = match runner_of(&call.tool.definition) {
+            Ok(runner) => runner,
             Err(error) => return error.into(),
         };
-        let (runner, server) = match (runner_of(&call.tool.definition), &prepared.name) {
-            (Ok(runner), server) => (runner, server.clone()),
-            (Err(error), _) => return error.into(),
-        };
+        let server = prepared.spec.name.as_str();
         if call.cancel.is_cancelled() {
             return ToolError::cancelled().into();
         }
         let way = call.beside.clone().and_then(|beside| beside.downcast::<Way>().ok());
-        let questions = Arc::new(Questions::new(&server, prepared.spec.asks, Arc::clone(&permit), way.clone()));
+        let tokens = prepared.holder.as_ref().map(|holder| holder.sent.clone());
+        let questions = Arc::new(Questions::new(server, prepared.spec.asks, Arc::clone(&permit), way.clone(), tokens));
         // A link that ended before anything was sent on it is not the last word: once more, with another, which is read anew.
         let mut again = true;
         loop {
             let left = call.timeout.saturating_sub(began.elapsed());
             let opened = tokio::select! {
-                opened = tokio::time::timeout(left, self.ready(&call, &prepared)) => opened,
+                opened = tokio::time::timeout(left, self.ready(&call, prepared)) => opened,
                 () = call.cancel.cancelled() => return ToolError::cancelled().into(),
             };
             let (link, listed) = match opened {
                 Ok(Ok(opened)) => opened,
                 Ok(Err(LinkError::Closed { .. })) if std::mem::take(&mut again) => continue,
-                Ok(Err(error)) => return named(&server, error.into()).into(),
+                Ok(Err(error)) => return named(server, error.into()).into(),
                 Err(_) => {
                     let error = LinkError::Timeout { after: call.timeout, sent: Sent::No };
-                    return named(&server, error.into()).into();
+                    return named(server, error.into()).into();
                 }
             };
             // As it was accepted, whatever the operator or the tenant says of it besides.
             let accepted = &call.tool.version.published.definition;
-            if let Err(error) = admit(&prepared, accepted, runner, &listed) {
+            if let Err(error) = admit(prepared, accepted, runner, &listed) {
                 // Whoever looks for offers finds it there.
                 self.0.listings.tell(call.tool.tool.tenant, &prepared.spec.name);
                 return error.into();
@@ -171,7 +195,7 @@ impl Servers {
                 Err(Unsent) if std::mem::take(&mut again) => {}
                 Err(Unsent) => {
                     let error = LinkError::Closed { why: "it ends its links at once".to_owned(), sent: Sent::No };
-                    return named(&server, error.into()).into();
+                    return named(server, error.into()).into();
                 }
                 Ok(outcome) => return outcome,
             }
@@ -188,13 +212,14 @@ impl Servers {
 
     fn prepared(&self, call: &Call, permit: &Permit) -> Result<Prepared, ToolError> {
         let (stored, owner) = self.server_of(call)?;
+        let wrong = |fault: Fault| named(stored.spec.name.as_str(), ToolError::of(&fault));
+        let located = self.located(&stored, &owner).map_err(wrong)?;
         let credentials = places::credentials(&call.secrets);
         let credentials = if is_apart(&stored.spec) { Some(of_one(call.principal, credentials)) } else { credentials };
         let upstream = key_name(call.tool.tool.tenant, call.tenant, &stored.spec.name);
         let key = Key { tenant: call.tenant, upstream, credentials };
-        let mut prepared = places::prepare(&self.0.entries, &owner, &stored.spec, permit.secrets(), key)
-            .map_err(|fault| named(stored.spec.name.as_str(), ToolError::of(&fault)))?;
-        prepared.holder = Self::holder(call, &stored.spec, permit.secrets());
+        let mut prepared = places::prepare(&self.0.entries, &owner, &located, permit.secrets(), key).map_err(wrong)?;
+        prepared.holder = self.holder(call, &located, permit.secrets());
         if prepared.place != stored.place {
             return Err(moved(&stored.spec.name));
         }
@@ -236,17 +261,19 @@ impl Servers {
             None => credentials,
         };
         let key = Key { tenant, upstream: upstream.name.to_string(), credentials };
-        let mut prepared = places::prepare(&self.0.entries, &tenant_slug, &upstream, &secrets, key)?;
-        let url = places::url_of(&upstream).ok();
-        let holder = url.and_then(|url| Holder::of(tenant, principal, &upstream, &url, &secrets));
-        prepared.holder = holder.map(Arc::new);
+        let located = Located::of(&self.0.entries, &tenant_slug, &upstream)?;
+        let mut prepared = places::prepare(&self.0.entries, &tenant_slug, &located, &secrets, key)?;
+        let url = located.url.as_ref();
+        let holder = url.and_then(|url| Holder::of(tenant, principal, &upstream, url, &secrets));
+        prepared.holder = holder.map(|holder| self.0.keeper.holding(holder));
         Ok((prepared, tenant))
     }
 
     /// Whose tokens a call takes, where the server wants some.
-    fn holder(call: &Call, spec: &Spec, secrets: &Secrets) -> Option<Arc<Holder>> {
-        let url = places::url_of(spec).ok()?;
-        Holder::of(call.tenant, Some(call.principal), spec, &url, secrets).map(Arc::new)
+    fn holder(&self, call: &Call, located: &Located, secrets: &Secrets) -> Option<Arc<Holder>> {
+        let url = located.url.as_ref()?;
+        let holder = Holder::of(call.tenant, Some(call.principal), &located.spec, url, secrets)?;
+        Some(self.0.keeper.holding(holder))
     }
 
     fn unreadable(&self, prepared: &Prepared, error: &LinkError) -> Fault {
@@ -258,7 +285,20 @@ impl Servers {
                 let remedy = format!("connect it with `toolgate upstream connect {name} --scope org`");
                 Fault::new(FaultKind::Unavailable, told, remedy)
             }
-            _ => unreachable(name, error),
+            _ => self.unreachable(prepared.key.tenant, name, error),
+        }
+    }
+
+    fn unreachable(&self, tenant: TenantId, name: &Slug, error: &LinkError) -> Fault {
+        let said = self.without_tokens(tenant, name, &error.to_string());
+        Fault::new(FaultKind::Unavailable, format!("the server `{name}` cannot be read: {said}"), error.remedy())
+    }
+
+    /// What a server says may hold what it was sent.
+    fn without_tokens(&self, tenant: TenantId, name: &Slug, said: &str) -> String {
+        match self.0.keeper.redactor_of(tenant, name) {
+            Ok(redactor) => redactor.redact_text(said).into_owned(),
+            Err(_) => "it could not be kept apart from tokens".to_owned(),
         }
     }
 
@@ -267,7 +307,7 @@ impl Servers {
         let (prepared, tenant) = self.prepared_to_ask(asked)?;
         let outlet = self.bearing(self.outlet(tenant, &prepared.spec), prepared.holder.as_ref());
         let link = self.0.links.link(&prepared.key, &prepared.upstream, &outlet).await;
-        link.map_err(|error| unreachable(&name, &error))
+        link.map_err(|error| self.unreachable(tenant, &name, &error))
     }
 
     async fn hear(&self, asked: UpstreamAsked, uris: Vec<String>) -> Result<mpsc::Receiver<UpstreamNews>, Fault> {
@@ -277,7 +317,7 @@ impl Servers {
         tokio::spawn(async move {
             loop {
                 let news = tokio::select! {
-                    news = tokio::time::timeout(LOOK_EVERY, listening.news.recv()) => news,
+                    news = tokio::time::timeout(LOOK_EVERY, listening.next()) => news,
                     () = tell.closed() => return,
                 };
                 let news = match news {
@@ -332,10 +372,10 @@ const fn method_of(what: UpstreamList) -> (&'static str, &'static str) {
 
 /// Whether the tool is still what was accepted, or differs only so that a call means the same.
 fn admit(prepared: &Prepared, accepted: &Definition, runner: &Mcp, listed: &Listed) -> Result<(), ToolError> {
-    let server = &prepared.name;
+    let server = prepared.spec.name.as_str();
     let refused = |why: String, remedy: String| {
         let message = format!("`{}` is not called: {why}; {remedy}", accepted.name);
-        ToolError::because(ErrorCode::PolicyDenied, "blocked", message).with("upstream", server.as_str())
+        ToolError::because(ErrorCode::PolicyDenied, "blocked", message).with("upstream", server)
     };
     let Some((said, digest)) = listed.tools.get(&runner.tool) else {
         let why = format!("the server `{server}` does not offer it now");
@@ -364,7 +404,6 @@ fn admit(prepared: &Prepared, accepted: &Definition, runner: &Mcp, listed: &List
     }
 }
 
-/// The operator's name for a server, and whose it is where it is not the caller's own.
 /// Whether each caller has a link of their own. A server that may ask is among them: what it asks late would be asked of
 /// whoever calls it then.
 fn is_apart(spec: &Spec) -> bool {
@@ -377,8 +416,14 @@ fn of_one(principal: Principal, credentials: Option<String>) -> String {
     format!("{principal} {}", credentials.unwrap_or_default())
 }
 
+/// The operator's name for a server, and whose it is where it is not the caller's own.
 fn key_name(owner: TenantId, tenant: TenantId, name: &Slug) -> String {
-    if owner == tenant { name.to_string() } else { format!("shared/{name}") }
+    if owner == tenant { name.to_string() } else { shared_name(name) }
+}
+
+/// No name of a server has a slash.
+fn shared_name(name: &Slug) -> String {
+    format!("shared/{name}")
 }
 
 fn runner_of(definition: &Definition) -> Result<&Mcp, ToolError> {
@@ -401,11 +446,6 @@ fn moved(name: &Slug) -> ToolError {
         "the server `{name}` is elsewhere, or started otherwise, than when it was accepted; the operator looks at it and takes it with `toolgate upstream accept {name}`"
     );
     ToolError::because(ErrorCode::PolicyDenied, "blocked", message).with("upstream", name.as_str())
-}
-
-fn unreachable(name: &Slug, error: &LinkError) -> Fault {
-    let told = format!("the server `{name}` cannot be read: {error}");
-    Fault::new(FaultKind::Unavailable, told, error.remedy())
 }
 
 /// The way out for what is sent for a server itself: to open a link, to read what it offers.
@@ -439,11 +479,13 @@ impl Runner for Servers {
     fn run(&self, permit: Permit) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             let permit = Arc::new(permit);
-            let found = self.server_of(permit.call()).ok();
-            let holder = found.and_then(|(stored, _)| Self::holder(permit.call(), &stored.spec, permit.secrets()));
-            let outcome = self.call(permit).await;
-            match holder {
-                Some(holder) => connecting::told(&self.0.keeper, &holder, outcome).await,
+            let prepared = match self.prepared(permit.call(), &permit) {
+                Ok(prepared) => prepared,
+                Err(error) => return error.into(),
+            };
+            let outcome = self.call(permit, &prepared).await;
+            match &prepared.holder {
+                Some(holder) => connecting::told(&self.0.keeper, holder, outcome),
                 None => outcome,
             }
         })
@@ -507,13 +549,13 @@ impl Runner for Servers {
 
     fn list_of_upstream(&self, asked: UpstreamAsked, what: UpstreamList) -> BoxFuture<'_, Result<Vec<Value>, Fault>> {
         Box::pin(async move {
-            let name = asked.upstream.name.clone();
+            let (tenant, name) = (asked.tenant, asked.upstream.name.clone());
             let link = self.link_to_ask(asked).await?;
             let (method, member) = method_of(what);
             match pages(&link, method, member, ITEMS_MAX).await {
                 Ok((items, _)) => Ok(items),
                 Err(LinkError::Rpc(error)) if error.code == code::METHOD_NOT_FOUND => Ok(Vec::new()),
-                Err(error) => Err(unreachable(&name, &error)),
+                Err(error) => Err(self.unreachable(tenant, &name, &error)),
             }
         })
     }
@@ -538,7 +580,9 @@ impl Runner for Servers {
             failures_in_a_row: health.failures_in_a_row,
             resting: health.is_resting,
             last_success_at: health.last_success_at,
-            last_error: health.last_error.map(|(name, said)| format!("{name}: {said}")),
+            last_error: health
+                .last_error
+                .map(|(kind, said)| format!("{kind}: {}", self.without_tokens(tenant, name, &said))),
             last_error_at: health.last_error_at,
             complaint: health.complaint,
             revision: worst.found.map(|found| found.named.clone()),
@@ -547,9 +591,19 @@ impl Runner for Servers {
 
     fn forget_upstream<'a>(&'a self, tenant: TenantId, name: &'a Slug) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.0.outlets.lock().unwrap_or_else(PoisonError::into_inner).remove(&(tenant, name.to_string()));
-            self.0.listings.forget_all(tenant, name.as_str());
-            self.0.links.forget(tenant, name.as_str()).await;
+            // A server of the system is spoken to by all tenants.
+            let shared = (tenant == TenantId::SYSTEM).then(|| shared_name(name));
+            let is_it = |key: &Key| {
+                key.tenant == tenant && key.upstream == name.as_str() || Some(&key.upstream) == shared.as_ref()
+            };
+            let is_spoken_to =
+                |of: TenantId, called: &str| (of == tenant || shared.is_some()) && called == name.as_str();
+            {
+                let mut outlets = self.0.outlets.lock().unwrap_or_else(PoisonError::into_inner);
+                outlets.retain(|(of, called), _| !is_spoken_to(*of, called));
+            }
+            self.0.listings.forget_all(is_it);
+            self.0.links.forget(is_it).await;
         })
     }
 

@@ -10,7 +10,7 @@ use toolgate_contracts::{Fault, FaultKind, ToolError};
 use toolgate_egress::{HeaderValue, Method, Request, StatusCode, Url};
 use toolgate_engine::Outcome;
 use toolgate_engine::connections::kept_as;
-use toolgate_engine::runner::{Connecting, Connection, Done, UpstreamAsked};
+use toolgate_engine::runner::{Connecting, Connection, UpstreamAsked};
 use toolgate_vault::Redactor;
 
 use super::keeper::{Authorised, Holder, Keeper};
@@ -151,9 +151,9 @@ fn own_redirect(redirect: &str) -> Result<String, Fault> {
 }
 
 /// What is told of a call to a server that wants tokens: where to connect, and never a token.
-pub async fn told(keeper: &Keeper, holder: &Holder, outcome: Outcome) -> Outcome {
+pub fn told(keeper: &Keeper, holder: &Holder, outcome: Outcome) -> Outcome {
     use toolgate_contracts::ErrorCode;
-    match outcome {
+    let outcome = match outcome {
         Outcome::Failed(error) if error.code == ErrorCode::AuthRequired => {
             let connect = format!("toolgate upstream connect {}", holder.server);
             let why = keeper.problem(holder).map(|why| format!("; {why}")).unwrap_or_default();
@@ -161,15 +161,35 @@ pub async fn told(keeper: &Keeper, holder: &Holder, outcome: Outcome) -> Outcome
             let error = ToolError { message, ..error };
             Outcome::Failed(error.with("connect", connect).with("url", format!("/upstreams/{}", holder.server)))
         }
-        Outcome::Done(done) => Outcome::Done(without_token(keeper, holder, done).await),
         other => other,
+    };
+    match holder.sent.redactor() {
+        Ok(redactor) => without_tokens(outcome, &redactor),
+        Err(fault) => {
+            tracing::error!(upstream = %holder.server, "{}", fault.logged().unwrap_or(fault.told()));
+            Outcome::Unknown("what the server said could not be kept apart from tokens".to_owned())
+        }
     }
 }
 
-/// A server that says back what it was sent does not tell it to the caller.
-async fn without_token(keeper: &Keeper, holder: &Holder, mut done: Done) -> Done {
-    let Ok(Some((tokens, _))) = keeper.read::<Tokens>(holder, &kept_as(&holder.server)).await else { return done };
-    let Ok(redactor) = Redactor::of_values([("token", tokens.access_token.as_bytes())]) else { return done };
-    done.result = super::answer::redacted(done.result, &redactor);
-    done
+/// A server that says back what it was sent does not tell it to the caller, however it says it.
+fn without_tokens(outcome: Outcome, redactor: &Redactor) -> Outcome {
+    match outcome {
+        Outcome::Done(mut done) => {
+            done.result = super::answer::redacted(done.result, redactor);
+            for attachment in &mut done.attachments {
+                attachment.bytes = redactor.redact_bytes(&attachment.bytes).into_owned();
+            }
+            Outcome::Done(done)
+        }
+        Outcome::Failed(error) => Outcome::Failed(redacted(error, redactor)),
+        Outcome::Unknown(why) => Outcome::Unknown(redactor.redact_text(&why).into_owned()),
+        Outcome::HandedOver => Outcome::HandedOver,
+    }
+}
+
+fn redacted(error: ToolError, redactor: &Redactor) -> ToolError {
+    let ToolError { code, message, details, retry_after_s } = error;
+    let message = redactor.redact_text(&message).into_owned();
+    ToolError { code, message, details: details.map(|details| redactor.redact_json(details)), retry_after_s }
 }

@@ -5,7 +5,7 @@
 //! other side takes each renewal token once. Whoever waited finds what the one before them kept.
 //! Deliberately absent: the caller's own credentials. Nothing of them is known here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use toolgate_engine::secrets::Secrets;
 use toolgate_engine::{Outside, Wiring};
 use toolgate_store::audit::Entry;
 use toolgate_store::{Change, Store};
-use toolgate_vault::{NewValue, Secret, Vault};
+use toolgate_vault::{NewValue, Redactor, Secret, Vault};
 use zeroize::Zeroizing;
 
 use crate::oauth::{self, Authority, Challenge, Client, Known, OauthError, Registering, Tokens, with_more};
@@ -30,6 +30,39 @@ use crate::upstream::{Outlet, challenge_of};
 const RENEWED_WITHIN: Duration = Duration::from_mins(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const NAME: &str = "Toolgate";
+/// Tokens that were sent for one holder and are looked for in what comes back. No call sends nearly as many; the oldest go.
+const SENT_MAX: usize = 64;
+
+/// The tokens that really went out for one holder, while a call or a link is there that may hear of them.
+#[derive(Clone, Default)]
+pub struct SentTokens(Arc<Mutex<VecDeque<Zeroizing<String>>>>);
+
+impl SentTokens {
+    fn list(&self) -> MutexGuard<'_, VecDeque<Zeroizing<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, token: &str) {
+        let mut list = self.list();
+        if list.iter().any(|sent| sent.as_str() == token) {
+            return;
+        }
+        if list.len() >= SENT_MAX {
+            list.pop_front();
+        }
+        list.push_back(Zeroizing::new(token.to_owned()));
+    }
+
+    pub fn all(&self) -> Vec<Zeroizing<String>> {
+        self.list().iter().cloned().collect()
+    }
+
+    /// What takes them out of everything that is told.
+    pub fn redactor(&self) -> Result<Redactor, Fault> {
+        let all = self.all();
+        Redactor::of_values(all.iter().map(|token| ("token", token.as_bytes())))
+    }
+}
 
 pub struct Keeper {
     vault: Vault,
@@ -42,6 +75,8 @@ pub struct Keeper {
     renewing: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// Why there are no tokens, as authorisation servers said it the last time.
     problems: Mutex<HashMap<String, String>>,
+    /// By holder.
+    sent: Mutex<HashMap<String, SentTokens>>,
 }
 
 /// Whose tokens for which server.
@@ -54,6 +89,11 @@ pub struct Holder {
     pub oauth: UpstreamOauth,
     /// Of the client that the operator registered, and where it may go.
     pub secret: Option<(Zeroizing<String>, SecretAllowed)>,
+    pub sent: SentTokens,
+}
+
+fn key_of(tenant: TenantId, server: &Slug) -> String {
+    format!("oauth:{tenant}:{server}:")
 }
 
 impl Holder {
@@ -71,12 +111,13 @@ impl Holder {
         let secret = secret
             .and_then(|secret| Some((Zeroizing::new(secret.expose_text()?.to_owned()), secret.allowed().clone())));
         let place = own.unwrap_or_else(|| SecretPlace::org(tenant));
-        Some(Self { tenant, server: spec.name.clone(), place, address: url.clone(), oauth, secret })
+        let sent = SentTokens::default();
+        Some(Self { tenant, server: spec.name.clone(), place, address: url.clone(), oauth, secret, sent })
     }
 
     fn key(&self) -> String {
         let Self { tenant, server, place, .. } = self;
-        format!("oauth:{tenant}:{server}:{}:{}", place.scope, place.id)
+        format!("{}{}:{}", key_of(*tenant, server), place.scope, place.id)
     }
 
     /// The client that the operator registered, if its secret may go to where tokens are had.
@@ -126,7 +167,28 @@ impl Keeper {
             replica: HEXLOWER.encode(&wiring.rng.bytes::<16>()),
             renewing: Mutex::default(),
             problems: Mutex::default(),
+            sent: Mutex::default(),
         }
+    }
+
+    /// The same for all who hold the same: what one call sent, another may hear on the link that they share.
+    pub fn holding(&self, mut holder: Holder) -> Arc<Holder> {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = holder.key();
+        if !sent.contains_key(&key) {
+            sent.retain(|_, tokens| Arc::strong_count(&tokens.0) > 1);
+        }
+        holder.sent = sent.entry(key).or_default().clone();
+        Arc::new(holder)
+    }
+
+    /// What takes the tokens out that went to a server for anybody.
+    pub fn redactor_of(&self, tenant: TenantId, server: &Slug) -> Result<Redactor, Fault> {
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let whose = key_of(tenant, server);
+        let of_server = sent.iter().filter(|(key, _)| key.starts_with(&whose));
+        let all: Vec<Zeroizing<String>> = of_server.flat_map(|(_, tokens)| tokens.all()).collect();
+        Redactor::of_values(all.iter().map(|token| ("token", token.as_bytes())))
     }
 
     fn problems(&self) -> MutexGuard<'_, HashMap<String, String>> {
@@ -392,6 +454,8 @@ impl Authorised {
             // It says itself what it wants.
             return inner.send(request).await;
         };
+        // Before it goes: whatever becomes of it, the other side may have it.
+        holder.sent.add(&kept.0.access_token);
         let answer = inner.send(bearing(request.clone(), &kept.0)).await?;
         let more = match answer.status {
             StatusCode::UNAUTHORIZED => None,
@@ -415,6 +479,7 @@ impl Authorised {
         match self.or_none(renewed)? {
             Some((tokens, _)) if tokens.access_token != kept.0.access_token => {
                 drop(answer);
+                holder.sent.add(&tokens.access_token);
                 inner.send(bearing(request, &tokens)).await
             }
             _ => Ok(answer),

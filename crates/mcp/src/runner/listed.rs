@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -64,8 +65,9 @@ impl Listed {
 
 #[derive(Default)]
 struct Slot {
+    listed: ArcSwapOption<Listed>,
     /// One reader at a time; the others wait for what it reads.
-    listed: tokio::sync::Mutex<Option<Arc<Listed>>>,
+    reading: tokio::sync::Mutex<()>,
     changed: AtomicBool,
     listens: AtomicBool,
     used: Mutex<Option<Instant>>,
@@ -101,8 +103,8 @@ impl Listings {
         self.slots().remove(key);
     }
 
-    pub fn forget_all(&self, tenant: TenantId, name: &str) {
-        self.slots().retain(|key, _| key.tenant != tenant || key.upstream != name);
+    pub fn forget_all(&self, is_it: impl Fn(&Key) -> bool) {
+        self.slots().retain(|key, _| !is_it(key));
     }
 
     pub fn clear(&self) {
@@ -112,12 +114,14 @@ impl Listings {
     /// What the server of a link says of its tools, not older than it may be.
     pub async fn fresh(&self, prepared: &Prepared, link: &Arc<Link>) -> Result<Arc<Listed>, LinkError> {
         let slot = self.slot(&prepared.key);
-        let mut kept = slot.listed.lock().await;
-        if let Some(listed) = kept.as_ref().filter(|listed| listed.read.elapsed() < listed.kept && listed.is_of(link))
-            && !slot.changed.load(Ordering::Acquire)
-        {
-            return Ok(Arc::clone(listed));
+        if let Some(listed) = slot.current(link) {
+            return Ok(listed);
         }
+        let _one = slot.reading.lock().await;
+        if let Some(listed) = slot.current(link) {
+            return Ok(listed);
+        }
+        slot.listed.store(None);
         // News that come from here on are about what is read now.
         slot.changed.store(false, Ordering::Release);
         if !slot.listens.swap(true, Ordering::AcqRel) {
@@ -125,23 +129,38 @@ impl Listings {
             tokio::spawn(listen(Arc::clone(link), weak, news, prepared.key.tenant, prepared.spec.name.clone()));
         }
         let listed = Arc::new(read(link).await?);
-        *kept = Some(Arc::clone(&listed));
+        slot.listed.store(Some(Arc::clone(&listed)));
         Ok(listed)
     }
 
     fn slot(&self, key: &Key) -> Arc<Slot> {
         let mut slots = self.slots();
-        if slots.len() >= SLOTS_MAX && !slots.contains_key(key) {
-            let oldest = slots.iter().min_by_key(|(_, slot)| slot.used()).map(|(key, _)| key.clone());
-            oldest.and_then(|oldest| slots.remove(&oldest));
-        }
-        let slot = Arc::clone(slots.entry(key.clone()).or_default());
+        let slot = if let Some(slot) = slots.get(key) {
+            Arc::clone(slot)
+        } else {
+            if slots.len() >= SLOTS_MAX {
+                let oldest = slots.iter().min_by_key(|(_, slot)| slot.used()).map(|(key, _)| key.clone());
+                oldest.and_then(|oldest| slots.remove(&oldest));
+            }
+            Arc::clone(slots.entry(key.clone()).or_default())
+        };
+        drop(slots);
         *slot.used.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         slot
     }
 }
 
 impl Slot {
+    /// What is kept, where it is of this link, not too old, and nobody said that it changed.
+    fn current(&self, link: &Arc<Link>) -> Option<Arc<Listed>> {
+        // First: whoever reads anew takes away what is kept before it says that nothing changed since.
+        if self.changed.load(Ordering::Acquire) {
+            return None;
+        }
+        let kept = self.listed.load();
+        kept.as_ref().filter(|listed| listed.read.elapsed() < listed.kept && listed.is_of(link)).cloned()
+    }
+
     fn used(&self) -> Option<Instant> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,7 +176,7 @@ async fn listen(
 ) {
     let mut listening = link.listen(Wanted { tools: true, ..Wanted::default() });
     loop {
-        let heard = tokio::time::timeout(LOOK_EVERY, listening.news.recv()).await;
+        let heard = tokio::time::timeout(LOOK_EVERY, listening.next()).await;
         let Some(slot) = slot.upgrade() else { return };
         match heard {
             Ok(Ok(News::ToolsChanged) | Err(RecvError::Lagged(_))) => {

@@ -21,10 +21,62 @@ use crate::wire::Revision;
 /// Where a program is looked for whose entry gives a name, and what it finds as `PATH` where the entry sets none.
 const USUAL_FOLDERS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
+/// What is the same for all calls of a server as it is configured: worked out once, not for each of them.
+pub struct Located {
+    pub spec: Arc<Spec>,
+    /// Of a server that has one.
+    pub url: Option<Url>,
+    pub place: Digest,
+    /// Of a server at an address that is given no secret.
+    plain: Option<Arc<Upstream>>,
+}
+
+impl Located {
+    pub fn of(entries: &Entries, tenant: &Slug, spec: &Spec) -> Result<Self, Fault> {
+        let place = place(entries, tenant, spec)?;
+        let url = match &spec.transport {
+            Transport::Http { url } | Transport::Sse { url } => Some(address(url)?),
+            Transport::Stdio { .. } => None,
+        };
+        let mut located = Self { spec: Arc::new(spec.clone()), url, place, plain: None };
+        if located.url.is_some() && spec.headers.iter().all(|header| header.secret.is_none()) {
+            located.plain = Some(Arc::new(located.upstream(entries, tenant, &Secrets::default())?));
+        }
+        Ok(located)
+    }
+
+    fn upstream(&self, entries: &Entries, tenant: &Slug, secrets: &Secrets) -> Result<Upstream, Fault> {
+        let spec = &self.spec;
+        let place = match (&spec.transport, &self.url) {
+            (Transport::Stdio { entry: name }, _) => {
+                let UpstreamEntry { command, set, folder, .. } = entry(entries, tenant, name)?;
+                let program = found(command).map_err(|why| unusable(name, &why))?;
+                let mut words = vec![program.display().to_string()];
+                words.extend(command.iter().skip(1).cloned());
+                let path = (!set.contains_key("PATH")).then(|| Given::new("PATH", USUAL_FOLDERS.join(":")));
+                let set = set.iter().map(|(name, value)| Given::new(name, value));
+                let mut environment: Vec<Given> = path.into_iter().chain(set).collect();
+                for variable in &spec.environment {
+                    environment.retain(|given| given.name != variable.name);
+                    environment.push(Given::new(&variable.name, value_of(secrets, &variable.secret)?));
+                }
+                Place::Stdio { command: words, environment, folder: folder.clone() }
+            }
+            (Transport::Http { .. }, Some(url)) => {
+                Place::Http { url: url.clone(), headers: headers(spec, secrets, url)? }
+            }
+            (Transport::Sse { .. }, Some(url)) => {
+                Place::Sse { url: url.clone(), headers: headers(spec, secrets, url)? }
+            }
+            (Transport::Http { .. } | Transport::Sse { .. }, None) => return Err(no_address()),
+        };
+        Ok(Upstream { era: era(spec)?, declared: declared_to_all(spec.asks), ..Upstream::new(place) })
+    }
+}
+
 /// A server that can be spoken with.
 pub struct Prepared {
-    pub name: String,
-    pub spec: Spec,
+    pub spec: Arc<Spec>,
     pub key: Key,
     pub upstream: Arc<Upstream>,
     pub place: Digest,
@@ -45,10 +97,12 @@ pub fn credentials(found: &[ResolvedSecret]) -> Option<String> {
 pub fn url_of(spec: &Spec) -> Result<Url, Fault> {
     match &spec.transport {
         Transport::Http { url } | Transport::Sse { url } => address(url),
-        Transport::Stdio { .. } => {
-            Err(Fault::conflict("a process has no address", "give it what it needs in `environment`"))
-        }
+        Transport::Stdio { .. } => Err(no_address()),
     }
+}
+
+fn no_address() -> Fault {
+    Fault::conflict("a process has no address", "give it what it needs in `environment`")
 }
 
 /// Where a server is, without what is secret.
@@ -70,37 +124,18 @@ pub fn place(entries: &Entries, tenant: &Slug, spec: &Spec) -> Result<Digest, Fa
     Ok(strict::digest(&value))
 }
 
-pub fn prepare(entries: &Entries, tenant: &Slug, spec: &Spec, secrets: &Secrets, key: Key) -> Result<Prepared, Fault> {
-    let digest = place(entries, tenant, spec)?;
-    let place = match &spec.transport {
-        Transport::Stdio { entry: name } => {
-            let UpstreamEntry { command, set, folder, .. } = entry(entries, tenant, name)?;
-            let program = found(command).map_err(|why| unusable(name, &why))?;
-            let mut words = vec![program.display().to_string()];
-            words.extend(command.iter().skip(1).cloned());
-            let path = (!set.contains_key("PATH")).then(|| Given::new("PATH", USUAL_FOLDERS.join(":")));
-            let set = set.iter().map(|(name, value)| Given::new(name, value));
-            let mut environment: Vec<Given> = path.into_iter().chain(set).collect();
-            for variable in &spec.environment {
-                environment.retain(|given| given.name != variable.name);
-                environment.push(Given::new(&variable.name, value_of(secrets, &variable.secret)?));
-            }
-            Place::Stdio { command: words, environment, folder: folder.clone() }
-        }
-        Transport::Http { url } => {
-            let url = address(url)?;
-            let headers = headers(spec, secrets, &url)?;
-            Place::Http { url, headers }
-        }
-        Transport::Sse { url } => {
-            let url = address(url)?;
-            let headers = headers(spec, secrets, &url)?;
-            Place::Sse { url, headers }
-        }
+pub fn prepare(
+    entries: &Entries,
+    tenant: &Slug,
+    located: &Located,
+    secrets: &Secrets,
+    key: Key,
+) -> Result<Prepared, Fault> {
+    let upstream = match &located.plain {
+        Some(plain) => Arc::clone(plain),
+        None => Arc::new(located.upstream(entries, tenant, secrets)?),
     };
-    let upstream = Upstream { era: era(spec)?, declared: declared_to_all(spec.asks), ..Upstream::new(place) };
-    let (name, spec, upstream) = (spec.name.to_string(), spec.clone(), Arc::new(upstream));
-    Ok(Prepared { name, spec, key, upstream, place: digest, holder: None })
+    Ok(Prepared { spec: Arc::clone(&located.spec), key, upstream, place: located.place, holder: None })
 }
 
 fn headers(spec: &Spec, secrets: &Secrets, url: &Url) -> Result<Vec<Given>, Fault> {

@@ -16,7 +16,9 @@ use toolgate_contracts::upstream::{ElicitationPolicy, SamplingPolicy, UpstreamAs
 use toolgate_contracts::{ErrorCode, InputRequest, InputRequestState, NewQuestion, ToolError};
 use toolgate_egress::Url;
 use toolgate_engine::Permit;
+use toolgate_vault::Redactor;
 
+use super::keeper::SentTokens;
 use crate::upstream::{Asked, Asker};
 use crate::way::Way;
 use crate::wire::{RpcError, code};
@@ -68,6 +70,8 @@ pub struct Questions {
     pub asks: UpstreamAsks,
     pub permit: Arc<Permit>,
     pub way: Option<Arc<Way>>,
+    /// What went to the server beside the call's secrets.
+    pub tokens: Option<SentTokens>,
     asked: AtomicU32,
 }
 
@@ -77,8 +81,22 @@ enum Route {
 }
 
 impl Questions {
-    pub fn new(server: &str, asks: UpstreamAsks, permit: Arc<Permit>, way: Option<Arc<Way>>) -> Self {
-        Self { server: server.to_owned(), asks, permit, way, asked: AtomicU32::new(0) }
+    pub fn new(
+        server: &str,
+        asks: UpstreamAsks,
+        permit: Arc<Permit>,
+        way: Option<Arc<Way>>,
+        tokens: Option<SentTokens>,
+    ) -> Self {
+        Self { server: server.to_owned(), asks, permit, way, tokens, asked: AtomicU32::new(0) }
+    }
+
+    /// Of all that the server was given so far and may say back: the call's secrets, and tokens.
+    pub fn redactor(&self) -> Result<Redactor, ToolError> {
+        let tokens = self.tokens.as_ref().map(SentTokens::all).unwrap_or_default();
+        let secrets = self.permit.secrets().iter().map(|secret| (secret.name(), secret.expose()));
+        let all = secrets.chain(tokens.iter().map(|token| ("token", token.as_bytes())));
+        Redactor::of_values(all).map_err(|_| self.refusal("what it says could not be kept apart from secrets"))
     }
 
     /// Answers to what a result asks for, by the server's keys.
@@ -88,10 +106,17 @@ impl Questions {
         }
         let mut of_client = Map::new();
         let mut of_person = Vec::new();
+        let redactor = self.redactor()?;
         for (key, request) in requests {
+            if redactor.redact_text(key) != key.as_str() {
+                return Err(self.refusal("it names what it asks by a secret"));
+            }
             let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
             let params = request.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
-            let params = self.named(method, params)?;
+            let params = match redactor.redact_json(Value::Object(params)) {
+                Value::Object(params) => self.named(method, params)?,
+                _ => Map::new(),
+            };
             match self.route(method, &params)? {
                 Route::Person => of_person.push((key.clone(), params)),
                 Route::Client => {

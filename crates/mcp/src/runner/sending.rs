@@ -12,7 +12,6 @@ use toolgate_contracts::runner::Mcp;
 use toolgate_contracts::upstream::UpstreamAsks;
 use toolgate_egress::{Effect, EgressError, Request, Response, Sent};
 use toolgate_engine::{Call, Outcome, Outside};
-use toolgate_vault::Redactor;
 
 use super::keeper::{Authorised, Holder, Keeper};
 use super::questions::{self, Questions};
@@ -47,9 +46,6 @@ impl Sending<'_> {
         if let Some(level) = way.and_then(|way| way.log_level) {
             link.hear_logs(level).await;
         }
-        let Ok(redactor) = Redactor::new(questions.permit.secrets().iter()) else {
-            return Ok(questions.refusal("what it says could not be kept apart from secrets").into());
-        };
         let may_ask = questions.asks != UpstreamAsks::default();
         let mut outlet: Arc<dyn Outlet> = Arc::new(OfCall { outside: outside.clone(), call: Arc::clone(call) });
         if let Some((keeper, holder)) = bears {
@@ -69,7 +65,7 @@ impl Sending<'_> {
                 outlet: Some(Arc::clone(&outlet)),
                 ..Exchange::within(until.saturating_duration_since(Instant::now()))
             };
-            let asked = Box::pin(self.heard(link.request(method, params.clone(), exchange), hearing, &redactor)).await;
+            let asked = Box::pin(self.heard(link.request(method, params.clone(), exchange), hearing)).await;
             let wanted = match asked {
                 Ok(Value::Object(result)) if is_asking(&result) => result,
                 Ok(Value::Object(result)) if beside::is_beside(&runner.tool) => {
@@ -124,24 +120,24 @@ impl Sending<'_> {
         &self,
         asking: impl Future<Output = Result<Value, LinkError>>,
         mut hearing: mpsc::Receiver<Notification>,
-        redactor: &Redactor,
     ) -> Result<Value, LinkError> {
         tokio::pin!(asking);
         let asked = loop {
             tokio::select! {
                 biased;
-                Some(notification) = hearing.recv() => self.pass(notification, redactor).await,
+                Some(notification) = hearing.recv() => self.pass(notification).await,
                 asked = &mut asking => break asked,
             }
         };
         while let Ok(notification) = hearing.try_recv() {
-            self.pass(notification, redactor).await;
+            self.pass(notification).await;
         }
         asked
     }
 
-    /// Without the call's secrets, and without what nobody sees.
-    async fn pass(&self, mut notification: Notification, redactor: &Redactor) {
+    /// Without what the server was given in secret, and without what nobody sees.
+    async fn pass(&self, mut notification: Notification) {
+        let Ok(redactor) = self.questions.redactor() else { return };
         let params = redactor.redact_json(Value::Object(notification.params));
         notification.params = match questions::seen(params) {
             Value::Object(params) => params,

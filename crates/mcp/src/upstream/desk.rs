@@ -118,6 +118,11 @@ impl Desk {
         self.state().waiting.len()
     }
 
+    /// Whether anything waits for its answer that has one: listening lasts until it is ended.
+    pub fn is_busy(&self) -> bool {
+        self.state().waiting.values().any(|waiting| !waiting.lasts)
+    }
+
     pub fn why_ended(&self) -> Option<LinkError> {
         self.state().ended.clone()
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -38,6 +39,8 @@ pub struct Link {
     followed: StdMutex<HashMap<String, usize>>,
     /// The mildest level of logs that an older server was told to send; none: it was told nothing.
     level: StdMutex<Option<Level>>,
+    /// Cancelled when nobody is to listen here any more, and with the line.
+    retired: CancellationToken,
 }
 
 /// What of a server's news is wanted.
@@ -52,10 +55,22 @@ pub struct Wanted {
 /// News of a server, as long as it is held.
 pub struct Listening {
     pub news: broadcast::Receiver<News>,
+    over: CancellationToken,
     _stop: DropGuard,
     /// Who listens uses it.
     link: Arc<Link>,
     uris: Vec<String>,
+}
+
+impl Listening {
+    /// What the server says next. Closed: the link has ended, or was given up.
+    pub async fn next(&mut self) -> Result<News, RecvError> {
+        tokio::select! {
+            biased;
+            () = self.over.cancelled() => Err(RecvError::Closed),
+            news = self.news.recv() => news,
+        }
+    }
 }
 
 impl Drop for Listening {
@@ -105,7 +120,9 @@ impl Link {
         let (line, found) = opened.unwrap_or_else(|_| Err(late()))?;
         line.desk.speaks_stateless(found.revision.is_stateless());
         let found = ArcSwap::from_pointee(found);
+        let retired = line.stopped().child_token();
         Ok(Self {
+            retired,
             line: Arc::new(line),
             found,
             upstream,
@@ -132,6 +149,16 @@ impl Link {
     /// Requests without an answer so far.
     pub fn under_way(&self) -> usize {
         self.line.desk.under_way()
+    }
+
+    /// Whether somebody waits for an answer; who only listens does not.
+    pub fn is_busy(&self) -> bool {
+        self.line.desk.is_busy()
+    }
+
+    /// Ends all listening, here and at the server. Calls that are under way go on to their end.
+    pub fn retire(&self) {
+        self.retired.cancel();
     }
 
     /// The last that a process complained about. For the operator: it may hold anything.
@@ -279,7 +306,7 @@ impl Link {
                 *followed.entry(uri.clone()).or_default() += 1;
             }
         }
-        let stop = self.line.stopped().child_token();
+        let stop = self.retired.child_token();
         let found = self.found();
         let attending = Attending {
             line: Arc::downgrade(&self.line),
@@ -294,7 +321,7 @@ impl Link {
                 () = until.cancelled() => {}
             }
         });
-        Listening { news, _stop: stop.drop_guard(), link: Arc::clone(self), uris }
+        Listening { news, over: stop.clone(), _stop: stop.drop_guard(), link: Arc::clone(self), uris }
     }
 
     /// Ends it: what is under way fails, a session is given up, a process is asked to leave and then killed. Returns when

@@ -69,7 +69,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// What one tenant may have of the processes or connections: never all, so that there are some for another.
+    /// What one tenant may have of the processes or connections: three quarters of them, so that there are some for another.
+    /// Fewer than four are not divided.
     fn share(&self, is_process: bool) -> (&'static str, usize) {
         let of = |max: usize| (max / 4 * 3 + max % 4).max(1);
         if is_process {
@@ -189,7 +190,10 @@ impl Upstreams {
         let Some(entry) = shelf.entries.get_mut(key) else {
             return Err(LinkError::Full { what: "servers", max: ENTRIES_MAX });
         };
-        if !same(&entry.upstream, upstream) {
+        if same(&entry.upstream, upstream) {
+            // The next comparison is of one value with itself.
+            entry.upstream = Arc::clone(upstream);
+        } else {
             // Whoever still uses the old one does so to its end.
             *entry = Entry {
                 upstream: Arc::clone(upstream),
@@ -264,15 +268,18 @@ impl Upstreams {
         self.0.shelf().entries.values().filter(|entry| entry.is_alive()).count()
     }
 
-    /// Closes the links to a server that nobody uses, whosever credentials they have, and forgets what is known of it: who
-    /// comes next opens a new one.
-    pub async fn forget(&self, tenant: TenantId, upstream: &str) {
+    /// Closes those links to a server that no call uses, whosever credentials they have, and forgets what is known of it: who
+    /// comes next opens a new one. Whoever listens there hears no more, at once.
+    pub async fn forget(&self, is_it: impl Fn(&Key) -> bool) {
         let links: Vec<Arc<Link>> = {
             let mut shelf = self.0.shelf();
-            let is_it = |key: &Key| key.tenant == tenant && key.upstream == upstream;
             let keys: Vec<Key> = shelf.entries.keys().filter(|key| is_it(key)).cloned().collect();
-            // Whoever still uses one does so to its end; with the last of them it closes.
-            let links = keys.iter().filter_map(|key| shelf.shut(key)).filter(|link| link.under_way() == 0).collect();
+            let links: Vec<Arc<Link>> = keys.iter().filter_map(|key| shelf.shut(key)).collect();
+            for link in &links {
+                link.retire();
+            }
+            // A call that is under way goes on to its end; with the last of them the link closes.
+            let links = links.into_iter().filter(|link| !link.is_busy()).collect();
             shelf.entries.retain(|key, _| !is_it(key));
             links
         };

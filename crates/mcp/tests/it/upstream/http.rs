@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use toolgate_egress::Sent;
@@ -288,6 +289,38 @@ async fn news_reach_who_listens_and_the_stream_ends_with_them() {
         if revision.is_stateless() {
             until("its stream is closed", || server.closed_early() == 1).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn who_listens_to_a_server_that_is_forgotten_hears_no_more_and_calls_go_on() {
+    for revision in [Revision::V20260728, Revision::V20251125] {
+        let server = Server::start(revision, Manners::default()).await;
+        let (pool, upstream) = (Upstreams::new(settings()), Arc::new(server.upstream()));
+        let link = pool.link(&key("one"), &upstream, &outlet(server.port)).await.unwrap();
+        let mut listening = link.listen(Wanted { tools: true, ..Wanted::default() });
+        assert_eq!(listening.next().await.unwrap(), News::ToolsChanged);
+        let cancel = CancellationToken::new();
+        let exchange = Exchange { cancel: cancel.clone(), ..Exchange::within(LONG) };
+        let hanging = link.request("tools/call", call("hang", json!({})), exchange);
+        let (asked, ()) = tokio::join!(hanging, async {
+            until("it is asked", || server.methods().contains(&"tools/call".to_owned())).await;
+            pool.forget(|of| *of == key("one")).await;
+            assert_eq!(listening.next().await, Err(RecvError::Closed));
+            if revision.is_stateless() {
+                until("its stream is closed", || server.closed_early() == 1).await;
+            }
+            assert!(link.ended().is_none(), "the call is under way still");
+            cancel.cancel();
+        });
+        assert!(matches!(asked, Err(LinkError::Cancelled { .. })), "{asked:?}");
+
+        let link = pool.link(&key("one"), &upstream, &outlet(server.port)).await.unwrap();
+        let mut listening = link.listen(Wanted { tools: true, ..Wanted::default() });
+        assert_eq!(listening.next().await.unwrap(), News::ToolsChanged);
+        pool.forget(|of| *of == key("one")).await;
+        assert_eq!(listening.next().await, Err(RecvError::Closed));
+        assert!(link.ended().is_some(), "nobody calls there");
     }
 }
 

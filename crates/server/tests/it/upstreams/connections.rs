@@ -25,6 +25,8 @@ struct Fake {
     renewed: u32,
     refuses_renewal: bool,
     wants: &'static str,
+    /// Says what it was shown as an error of the protocol.
+    fails: bool,
     /// What the server was shown.
     shown: BTreeSet<String>,
     forms: Vec<BTreeMap<String, String>>,
@@ -116,7 +118,12 @@ async fn mcp(State(fake): State<Shared>, headers: HeaderMap, Json(message): Json
             let words = format!("error=\"insufficient_scope\", scope=\"{}\", ", fake.wants);
             return refused(StatusCode::FORBIDDEN, &words);
         }
-        "tools/call" => json!({"content": [{"type": "text", "text": format!("I was shown {shown}")}]}),
+        "tools/call" if fake.fails => {
+            let said = format!("I was shown {:?}", fake.shown);
+            let error = json!({"code": -32000, "message": said, "data": {"shown": [said]}});
+            return Json(json!({"jsonrpc": "2.0", "id": message["id"], "error": error})).into_response();
+        }
+        "tools/call" => json!({"content": [{"type": "text", "text": format!("I was shown {:?}", fake.shown)}]}),
         _ => return StatusCode::ACCEPTED.into_response(),
     };
     Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
@@ -233,7 +240,7 @@ async fn a_connection_is_made_by_a_browser_and_its_token_goes_to_the_server_alon
         let caller = key(world, "admin", json!(["tools:execute"])).await;
         let done = call(world, &caller).await;
         let told = done["output"].as_str().unwrap_or_else(|| panic!("{done:#}"));
-        assert!(told.starts_with("I was shown Bearer ") && !told.contains("access-token"), "{told}");
+        assert!(told.contains("Bearer [secret:token]") && !told.contains("access-token"), "{told}");
         let As::Key(own) = &caller else { unreachable!() };
         let shown = locked(&fake).shown.clone();
         assert!(shown.iter().all(|shown| shown.is_empty() || shown.starts_with("Bearer access-token-")), "{shown:?}");
@@ -251,6 +258,32 @@ async fn a_connection_is_made_by_a_browser_and_its_token_goes_to_the_server_alon
         save(world, &fake, json!({})).await;
         let shown = world.send(&As::Owner, "GET", "/upstreams/web", Value::Null).await.ok();
         assert_eq!(shown["connections"], json!([]), "{shown:#}");
+        serving.abort();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_token_that_was_sent_is_told_however_the_server_says_it() {
+    every_world(async |world| {
+        let (fake, serving) = start(world).await;
+        save(world, &fake, json!({})).await;
+        connect(world, &fake, &As::Owner, "org").await;
+        world.trust("web.say").await;
+        for fails in [false, true] {
+            // The token is refused and renewed within the call: the server was shown two.
+            locked(&fake).good.clear();
+            locked(&fake).shown.clear();
+            locked(&fake).fails = fails;
+            let done = call(world, &As::Owner).await;
+            assert_eq!(done["status"], json!(if fails { "failed" } else { "completed" }), "{done:#}");
+            assert_eq!(locked(&fake).shown.len(), 2, "{:?}", locked(&fake).shown);
+            assert!(done.to_string().contains("[secret:token]"), "{done:#}");
+            assert!(!done.to_string().contains("access-token"), "{done:#}");
+            let id = done["id"].as_str().unwrap();
+            let kept = world.send(&As::Owner, "GET", &format!("/calls/{id}"), Value::Null).await.ok();
+            assert!(!kept.to_string().contains("access-token"), "{kept:#}");
+        }
         serving.abort();
     })
     .await;
@@ -281,16 +314,12 @@ async fn a_token_is_renewed_once_however_many_want_it_and_not_while_another_proc
         let now = world.app.clock.now();
         assert!(world.app.store.take_lease(&lease, "another", now, Duration::from_mins(10)).await.unwrap());
         locked(&fake).good.clear();
-        let waiting = call(world, &As::Owner);
-        let releasing = async {
-            tokio::time::sleep(Duration::from_millis(600)).await;
-            let renewed = locked(&fake).renewed;
-            world.app.store.release_lease(&lease, "another").await.unwrap();
-            renewed
-        };
-        let (done, renewed) = tokio::join!(waiting, releasing);
-        assert_eq!((&done["status"], renewed), (&json!("completed"), 2), "{done:#}");
-        assert_eq!(locked(&fake).renewed, 3);
+        let short = json!({"tool": "web.say", "input": {}, "wait": 30, "timeout_ms": 500});
+        let done = world.send(&As::Owner, "POST", "/calls", short).await.body;
+        assert_eq!((&done["status"], locked(&fake).renewed), (&json!("failed"), 2), "{done:#}");
+        world.app.store.release_lease(&lease, "another").await.unwrap();
+        let done = call(world, &As::Owner).await;
+        assert_eq!((&done["status"], locked(&fake).renewed), (&json!("completed"), 3), "{done:#}");
         // It ends: said once, and asked for no more.
         locked(&fake).good.clear();
         locked(&fake).refuses_renewal = true;
