@@ -15,7 +15,7 @@ use toolgate_contracts::{
     Amount, Caller, Clock, Fault, FaultKind, Id, ModelRef, Permission, Principal, ProviderKind, ProviderSpec, Rng,
     Slug, TenantId, WorkspaceId,
 };
-use toolgate_egress::{EgressError, Purpose, Request as Outgoing, Response};
+use toolgate_egress::{EgressError, Purpose, Request as Outgoing, Response, Url};
 use toolgate_engine::{Outside, Wiring};
 use toolgate_registry::commands::{KeptProvider, Registry};
 use toolgate_store::audit::Entry;
@@ -123,7 +123,7 @@ impl Models {
             Cow::Owned(Request { model, ..request.clone() })
         };
         let key = match &opened.secret {
-            Some(name) => Some(self.key(asker, &stored.spec, name, &request.model).await?),
+            Some(name) => Some(self.key(asker, &opened, name, &request.model).await?),
             None => None,
         };
         let redactor = Redactor::new(&key).map_err(|fault| broken(&fault))?;
@@ -148,15 +148,10 @@ impl Models {
 
     /// The key, opened for whoever asks and noted as used. Those of the tenant that asks alone are looked through, whoever
     /// wrote the provider.
-    async fn key(
-        &self,
-        asker: &Asker,
-        provider: &ProviderSpec,
-        secret: &str,
-        model: &str,
-    ) -> Result<Secret, ModelError> {
+    async fn key(&self, asker: &Asker, provider: &Provider, secret: &str, model: &str) -> Result<Secret, ModelError> {
         let Asker { tenant, principal, workspace } = *asker;
         let name = &provider.name;
+        let host = provider.base().and_then(Url::host_str).unwrap_or_default();
         let workspace = match workspace {
             Some(workspace) => Some(workspace),
             None => self.store.only_workspace(tenant, principal).await.map_err(|error| broken(&error.into()))?,
@@ -165,7 +160,7 @@ impl Models {
         let found = self.vault.resolve(reach, &[secret]).await.map_err(|fault| broken(&fault))?.pop();
         let Some(sealed) = found else {
             let message = format!(
-                "the provider `{name}` needs the secret `{secret}`, which neither the caller nor the workspace nor the organisation has; set it with `toolgate secret set {secret} --provider {name}`"
+                "the provider `{name}` needs the secret `{secret}`, which neither the caller nor the workspace nor the organisation has; set it with `toolgate secret set {secret} --provider {name} --host {host}`"
             );
             return Err(ModelError::secret("secret_missing", message).with("secret", secret));
         };
@@ -176,6 +171,13 @@ impl Models {
             );
             let error = ModelError::secret("secret_not_allowed", message);
             return Err(error.with("secret", secret).with("scope", scope.as_str()));
+        }
+        if !sealed.allowed.has_host(host) {
+            let message = format!(
+                "the secret `{secret}` of the scope `{scope}` may not go to `{host}`; its owner allows it with `toolgate secret allow {secret} --scope {scope} --host {host}`"
+            );
+            let error = ModelError::secret("secret_not_allowed", message);
+            return Err(error.with("secret", secret).with("scope", scope.as_str()).with("host", host));
         }
         let opened = self.vault.open(tenant, &sealed).await.map_err(|fault| broken(&fault))?;
         let details = json!({

@@ -28,6 +28,7 @@ mod passage;
 mod people;
 mod plugins;
 mod policies;
+mod providers;
 mod registry;
 mod replicas;
 mod secrets;

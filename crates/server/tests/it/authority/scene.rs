@@ -256,6 +256,20 @@ impl Scene {
                 self.make("POST", "/api/v1/skills", json!({"source": source})).await;
                 skill
             }
+            "provider" => {
+                let provider = format!("provider{n}");
+                let script = json!({"version": 1, "turns": [{"say": "ready"}]});
+                let body = json!({"name": provider, "kind": "scripted", "script": script});
+                self.make("PUT", &format!("/api/v1/providers/{provider}"), body).await;
+                provider
+            }
+            "workflow" => {
+                let workflow = format!("workflow{n}");
+                let node = json!({"id": "say", "kind": "tool", "config": {"tool": "echo", "input": {"text": "hi"}}});
+                let graph = json!({"version": 1, "name": workflow, "nodes": [node]});
+                self.make("PUT", &format!("/api/v1/workflows/{workflow}"), graph).await;
+                workflow
+            }
             "guardrail" => {
                 let guardrail = format!("guardrail{n}");
                 let body = json!({
