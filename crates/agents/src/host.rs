@@ -7,6 +7,7 @@
 //! Deliberately absent: a run in memory while it waits.
 
 mod asking;
+mod bundle;
 mod calling;
 mod drive;
 mod due;

@@ -20,7 +20,7 @@ pub use bundle::{
     SnapshotTool,
 };
 pub use difference::{DIFFERENCES_MAX, Difference, Replayed, UnknownDecision};
-pub use judging::judged;
+pub use judging::{Judged, judged, unsettled};
 pub use playing::replay;
 
 use toolgate_contracts::definition::Definition;

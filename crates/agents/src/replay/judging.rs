@@ -137,6 +137,21 @@ pub(super) fn decisions(bundle: &Bundle, change: &Change) -> Decisions {
     told
 }
 
+/// Calls, by their place, whose decision comes out otherwise from what the bundle holds: roles, policies or overrides of
+/// tools are not what they were. What other policies would say of them is unknown.
+pub fn unsettled(bundle: &Bundle) -> BTreeMap<String, String> {
+    let mut own = OwnPolicies { bundle, read: BTreeMap::new() };
+    let mut unsettled = BTreeMap::new();
+    for call in &bundle.calls {
+        let Some(policies) = call.decision.as_ref().and_then(|decision| own.of(decision)) else { continue };
+        if judged(bundle, call, policies).is_ok_and(|Judged { recorded, replayed, .. }| recorded != replayed) {
+            let why = "roles or tools have changed between the call and the bundle";
+            unsettled.insert(call.seq.to_string(), why.to_owned());
+        }
+    }
+    unsettled
+}
+
 const fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Allow => "allowed",
