@@ -170,6 +170,7 @@ pub async fn serve(
         () = certificates => {}
     }
     refresher.abort();
+    app.workflows.stop().await;
     app.engine.drain(crate::app::DRAIN).await;
     background.end().await;
     app.close().await;

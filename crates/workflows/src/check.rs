@@ -178,7 +178,7 @@ impl Judge<'_> {
             match graph.within {
                 Within::Body => self.error("workflow.output-node", at, "the body gives nothing back", fix),
                 Within::Workflow { .. } => {
-                    self.warn("workflow.output-node", at, "the workflow gives nothing back", fix)
+                    self.warn("workflow.output-node", at, "the workflow gives nothing back", fix);
                 }
             }
         }

@@ -43,7 +43,8 @@ fn free_id(tool: &str, taken: &BTreeSet<String>) -> String {
     if !taken.contains(&base) {
         return base;
     }
-    (2..).map(|count: u32| format!("{base}_{count}")).find(|id| !taken.contains(id)).unwrap_or(base)
+    // One more than are taken is enough to find a free one.
+    (2..taken.len() + 3).map(|count| format!("{base}_{count}")).find(|id| !taken.contains(id)).unwrap_or(base)
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 use toolgate_contracts::workflow::{AgentConfig, HumanConfig, Node, NodeKind, OnTimeout, ToolConfig};
 use toolgate_contracts::{
     CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, InputRequest, InputRequestId, InputRequestState,
-    Limits, NewQuestion, RunId, Source, Status, ToolEnvelope, ToolError,
+    Limits, NewQuestion, RunId, Source, Status, ToolEnvelope, ToolError, ToolRef,
 };
 use toolgate_engine::Begun;
+use toolgate_engine::call::is_effect_free;
 use toolgate_store::workflow_runs::WorkflowNode;
 
 use super::drive::{Came, Manner, Waits};
@@ -33,7 +34,7 @@ pub(super) struct Asking {
 impl Asking {
     pub async fn ask(&self, node: &Node, stands: WorkflowNode, manner: Manner) -> Result<Came, Fault> {
         match &node.kind {
-            NodeKind::Tool(config) => self.call(node, config, &stands).await,
+            NodeKind::Tool(config) => self.call(node, config, &stands, manner).await,
             NodeKind::Human(config) => self.question(config, &stands, manner).await,
             NodeKind::Agent(config) => self.agent(node, config, &stands).await,
             NodeKind::Input | NodeKind::Condition(_) | NodeKind::Map(_) | NodeKind::Output(_) => {
@@ -43,7 +44,17 @@ impl Asking {
     }
 
     /// A call at its place in the run. One that is there already answers for itself.
-    async fn call(&self, node: &Node, config: &ToolConfig, stands: &WorkflowNode) -> Result<Came, Fault> {
+    async fn call(
+        &self,
+        node: &Node,
+        config: &ToolConfig,
+        stands: &WorkflowNode,
+        manner: Manner,
+    ) -> Result<Came, Fault> {
+        if let Some(id) = stands.call_id {
+            let envelope = self.workflows.engine().answer(self.caller.tenant, id).await?;
+            return if envelope.status.is_final() { came_of(&envelope) } else { Ok(Came::Waits(Waits::Call(id))) };
+        }
         let input = match instant::tool_input(config, inputs_of(stands)) {
             Ok(input) => input,
             Err(error) => return Ok(Came::Failed(error, Map::new())),
@@ -70,9 +81,9 @@ impl Asking {
                 return Ok(Came::Waits(Waits::Call(envelope.id)));
             }
             // A process ended under a call without effects: it is made again, at another place.
-            let lost = envelope.status == Status::Failed
-                && envelope.error.as_ref().is_some_and(|error| error.reason() == "interrupted");
-            if lost && seq < SEQ_AGAIN {
+            let is_cut_off = envelope.status == Status::Cancelled
+                || envelope.error.as_ref().is_some_and(|error| error.reason() == "interrupted");
+            if manner == Manner::Again && is_cut_off && seq < SEQ_AGAIN && self.is_effect_free(&config.tool) {
                 seq += SEQ_AGAIN;
                 continue;
             }
@@ -80,38 +91,23 @@ impl Asking {
         }
     }
 
+    fn is_effect_free(&self, tool: &str) -> bool {
+        let registry = self.workflows.registry();
+        let snapshot = registry.snapshot();
+        let (Ok(reference), Ok(known)) = (tool.parse::<ToolRef>(), snapshot.tenant(self.caller.tenant)) else {
+            return false;
+        };
+        known.resolve(&reference, &registry.now().day()).is_some_and(|tool| is_effect_free(&tool))
+    }
+
     async fn question(&self, config: &HumanConfig, stands: &WorkflowNode, manner: Manner) -> Result<Came, Fault> {
-        let inputs = inputs_of(stands);
         let asked = match stands.question_id {
-            Some(id) => self.found(id).await?,
-            None => {
-                let texts = instant::text(&config.title, &with_value(inputs)).and_then(|title| {
-                    let instructions = config.instructions.as_ref();
-                    let filled = instructions.map(|text| instant::text(text, &with_value(inputs))).transpose()?;
-                    Ok((title, filled))
-                });
-                let (title, instructions) = match texts {
-                    Ok(texts) => texts,
-                    Err(error) => return Ok(Came::Failed(error, Map::new())),
-                };
-                let before = match manner {
-                    Manner::Again => self.asked_before(&title, &config.schema).await?,
-                    Manner::First => None,
-                };
-                match before {
-                    Some(question) => question,
-                    None => {
-                        let schema = config.schema.clone();
-                        let question =
-                            NewQuestion { title, instructions, schema, expires_s: config.timeout_s, call_id: None };
-                        match Box::pin(self.workflows.engine().ask(&self.caller, self.run, question)).await {
-                            Ok(question) => question,
-                            Err(fault) if fault.kind() == FaultKind::Unavailable => return Err(fault),
-                            Err(fault) => return Ok(Came::Failed(ToolError::of(&fault), Map::new())),
-                        }
-                    }
-                }
-            }
+            Some(id) => Ok(self.found(id).await?),
+            None => self.put(config, stands, manner).await?,
+        };
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Came::Failed(error, Map::new())),
         };
         let gave = |answer: Value| Came::Gave(Map::from_iter([(ANSWER.to_owned(), answer)]));
         Ok(match (asked.state, config.on_timeout) {
@@ -127,6 +123,30 @@ impl Asking {
                 Came::Failed(ToolError::because(ErrorCode::PolicyDenied, "cancelled", message), Map::new())
             }
         })
+    }
+
+    /// Asks, unless a process that is gone has asked already. What refuses the question is data.
+    async fn put(
+        &self,
+        config: &HumanConfig,
+        stands: &WorkflowNode,
+        manner: Manner,
+    ) -> Result<Result<InputRequest, ToolError>, Fault> {
+        let inputs = with_value(inputs_of(stands));
+        let filled = |text: &String| instant::text(text, &inputs);
+        let (title, instructions) = match (filled(&config.title), config.instructions.as_ref().map(filled).transpose())
+        {
+            (Ok(title), Ok(instructions)) => (title, instructions),
+            (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+        };
+        if manner == Manner::Again
+            && let Some(before) = self.asked_before(&title, &config.schema).await?
+        {
+            return Ok(Ok(before));
+        }
+        let schema = config.schema.clone();
+        let question = NewQuestion { title, instructions, schema, expires_s: config.timeout_s, call_id: None };
+        refused(Box::pin(self.workflows.engine().ask(&self.caller, self.run, question)).await)
     }
 
     async fn found(&self, id: InputRequestId) -> Result<InputRequest, Fault> {
@@ -150,25 +170,22 @@ impl Asking {
             let error = ToolError::because(ErrorCode::ProviderError, "interrupted", message);
             return Ok(Came::Failed(error, Map::new()));
         };
-        let run = match stands.child_run_id {
-            Some(run) => run,
-            None => {
-                let start = AgentStart {
-                    agent: config.agent.clone(),
-                    prompt: config.prompt.clone(),
-                    variables: inputs_of(stands).clone(),
-                    limits: Limits {
-                        enabled_tools: config.enabled_tools.clone(),
-                        ..node.limits.clone().unwrap_or_default()
-                    },
-                    parent_run: self.run,
-                };
-                match host.start(&self.caller, start).await {
-                    Ok(run) => run,
-                    Err(fault) if fault.kind() == FaultKind::Unavailable => return Err(fault),
-                    Err(fault) => return Ok(Came::Failed(ToolError::of(&fault), Map::new())),
-                }
-            }
+        let started = if let Some(run) = stands.child_run_id {
+            Ok(run)
+        } else {
+            let enabled_tools = config.enabled_tools.clone();
+            let start = AgentStart {
+                agent: config.agent.clone(),
+                prompt: config.prompt.clone(),
+                variables: inputs_of(stands).clone(),
+                limits: Limits { enabled_tools, ..node.limits.clone().unwrap_or_default() },
+                parent_run: self.run,
+            };
+            refused(host.start(&self.caller, start).await)?
+        };
+        let run = match started {
+            Ok(run) => run,
+            Err(error) => return Ok(Came::Failed(error, Map::new())),
         };
         let outputs = match host.outcome(self.caller.tenant, run).await? {
             None => return Ok(Came::Waits(Waits::Run(run))),
@@ -188,6 +205,15 @@ impl Asking {
             };
         }
         Ok(Came::Gave(gave))
+    }
+}
+
+/// What is refused is data, unless nobody could look at it: then whoever takes the run up tries again.
+fn refused<T>(answer: Result<T, Fault>) -> Result<Result<T, ToolError>, Fault> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(fault) if fault.kind() == FaultKind::Unavailable => Err(fault),
+        Err(fault) => Ok(Err(ToolError::of(&fault))),
     }
 }
 

@@ -18,6 +18,7 @@ use toolgate_store::workflow_runs::{DueWorkflow, WorkflowNode, WorkflowRun};
 use toolgate_store::{Change, Error};
 use utoipa::ToSchema;
 
+use super::next::{Whole, whole};
 use crate::Workflows;
 
 /// Calls of one run, in all of its nodes.
@@ -139,6 +140,11 @@ impl Workflows {
             self.take_up_due(Some(run)).await?;
         }
         let nodes = store.workflow_nodes(caller.tenant, run).await?;
+        // Whoever sees the end sees what it gave, also in the moment before that is written down.
+        let output = match kept.outputs {
+            Some(output) => Some(output),
+            None => given(&kept.graph, &nodes)?,
+        };
         Ok(WorkflowRunView {
             run_id: run,
             workflow: kept.workflow,
@@ -146,7 +152,7 @@ impl Workflows {
             state: found.state,
             reason: found.reason,
             input: kept.inputs,
-            output: kept.outputs.filter(|_| found.state == RunState::Completed),
+            output: output.filter(|_| found.state == RunState::Completed),
             nodes,
         })
     }
@@ -218,6 +224,16 @@ impl Workflows {
             }
         });
     }
+}
+
+/// What a run gave, by how its nodes stand.
+fn given(graph: &Value, nodes: &[WorkflowNode]) -> Result<Option<Value>, Fault> {
+    let graph = toolgate_contracts::workflow::read(graph.clone()).map_err(|error| Fault::internal(error.message))?;
+    let nodes = nodes.iter().map(|node| (node.path.clone(), node.clone())).collect();
+    Ok(match whole(&graph, &nodes) {
+        Whole::Completed(output) => Some(output),
+        Whole::Open | Whole::Failed(..) => None,
+    })
 }
 
 /// With defaults, as the workflow's own schema says.

@@ -79,10 +79,9 @@ impl Workflows {
         let next_seq = nodes.values().filter_map(|node| node.seq).max().map_or(0, |seq| seq + 1);
         let driven = Driven { workflows: self, tenant, caller, kept, graph, nodes, next_seq };
         match Box::pin(driven.go()).await {
-            // Another replica has it.
-            Err(Stop::Lost) => Ok(()),
             Err(Stop::Fault(fault)) => Err(fault),
-            Ok(()) => Ok(()),
+            // Another replica has it, or it is done.
+            Err(Stop::Lost) | Ok(()) => Ok(()),
         }
     }
 
@@ -136,6 +135,9 @@ impl Driven<'_> {
             }
         }
         loop {
+            if workflows.stopping().is_cancelled() {
+                return self.leave().await;
+            }
             let mut moved = false;
             for step in next(&graph, &self.kept.inputs, &self.nodes) {
                 moved = true;
@@ -161,6 +163,8 @@ impl Driven<'_> {
                 break;
             }
             tokio::select! {
+                biased;
+                () = workflows.stopping().cancelled() => return self.leave().await,
                 Some((path, came)) = flying.next() => {
                     let came = came?;
                     self.settle(&path, came).await?;
@@ -343,12 +347,7 @@ impl Driven<'_> {
         let (workflows, tenant, run) = (self.workflows, self.tenant, self.run());
         if !workflows.is_over(tenant, run).await? {
             let (state, reason) = match whole(graph, &self.nodes) {
-                Whole::Open => {
-                    let mut change = Change::new(tenant);
-                    change.leave_workflow_run(run, workflows.engine().replica());
-                    workflows.registry().store().commit(change).await.map_err(Fault::from)?;
-                    return Ok(());
-                }
+                Whole::Open => return self.leave().await,
                 Whole::Completed(_) => (RunState::Completed, None),
                 Whole::Failed(path, error) => {
                     let reason = format!("{path}: {}", error.message);
@@ -359,6 +358,14 @@ impl Driven<'_> {
             Box::pin(workflows.engine().end_run(&self.caller, run, state, reason.as_deref())).await?;
         }
         Ok(workflows.close(tenant, run, graph, &self.nodes).await?)
+    }
+
+    /// Lets go of the run until what it waits for has ended, or until somebody takes it up.
+    async fn leave(&self) -> Result<(), Stop> {
+        let mut change = Change::new(self.tenant);
+        change.leave_workflow_run(self.run(), self.workflows.engine().replica());
+        self.workflows.registry().store().commit(change).await.map_err(Fault::from)?;
+        Ok(())
     }
 
     fn asked(

@@ -182,3 +182,130 @@ fn whole_of(graph: Graph<'_>, prefix: &str, nodes: &Nodes) -> Whole {
     }
     if all { Whole::Completed(output) } else { Whole::Open }
 }
+
+#[cfg(test)]
+mod tests {
+    use toolgate_contracts::{ErrorCode, Timestamp, workflow};
+
+    use super::*;
+
+    fn stands(path: &str, kind: &str, state: NodeState, inputs: Value, outputs: Value) -> (String, WorkflowNode) {
+        let error = (state == NodeState::Failed)
+            .then(|| ToolError::because(ErrorCode::Timeout, "timeout", format!("{path} was too slow")));
+        let node = WorkflowNode {
+            path: path.to_owned(),
+            kind: kind.to_owned(),
+            state,
+            step_id: None,
+            seq: None,
+            call_id: None,
+            question_id: None,
+            child_run_id: None,
+            inputs,
+            outputs,
+            error,
+            started_at: Timestamp::from_millis(0),
+            ended_at: None,
+        };
+        (path.to_owned(), node)
+    }
+
+    fn done(path: &str, outputs: Value) -> (String, WorkflowNode) {
+        stands(path, "tool", NodeState::Completed, json!({}), outputs)
+    }
+
+    /// `begin PATH`, `skip PATH` or `end PATH`, and with what.
+    fn steps(graph: &Workflow, inputs: &Value, nodes: &Nodes) -> Vec<(String, Value)> {
+        let word = |step: Next<'_>| match step {
+            Next::Begin { path, inputs, .. } => (format!("begin {path}"), Value::Object(inputs)),
+            Next::Skip { path, .. } => (format!("skip {path}"), Value::Null),
+            Next::EndMap { path, items, errors, .. } => {
+                let errors: Vec<usize> = errors.iter().map(|error| error.index).collect();
+                (format!("end {path}"), json!({"items": items, "errors": errors}))
+            }
+        };
+        next(graph, inputs, nodes).into_iter().map(word).collect()
+    }
+
+    fn branching() -> Workflow {
+        let tool = |id: &str| json!({"id": id, "kind": "tool", "config": {"tool": "t"}});
+        let edge = |from: &str, to: &str| {
+            let ((node, handle), (to_node, to_handle)) = (from.split_once('.').unwrap(), to.split_once('.').unwrap());
+            json!({"from": {"node": node, "handle": handle}, "to": {"node": to_node, "handle": to_handle}})
+        };
+        workflow::read(json!({
+            "version": 1, "name": "w",
+            "nodes": [{"id": "in", "kind": "input"}, tool("a"), tool("left"), tool("right"), tool("join")],
+            "edges": [edge("in.x", "a.input/x"), edge("a.output", "left.input"), edge("a.error", "right.input"),
+                edge("left.output", "join.input"), edge("right.output", "join.input"), edge("right.error", "join.input/e")],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_node_begins_when_all_that_leads_to_it_is_settled_and_is_skipped_when_all_of_it_is_dead() {
+        let (graph, inputs) = (branching(), json!({"x": 1}));
+        let check = |nodes: Vec<(String, WorkflowNode)>, expected: Value| {
+            let steps = steps(&graph, &inputs, &nodes.into_iter().collect());
+            assert_eq!(json!(steps), expected);
+        };
+        let start = || done("in", json!({"x": 1}));
+        let ran = || done("a", json!({"output": {"y": 2}, "envelope": {}}));
+        let skipped = || stands("right", "tool", NodeState::Skipped, json!({}), json!({}));
+        check(vec![], json!([["begin in", {"x": 1}]]));
+        check(vec![start()], json!([["begin a", {"input/x": 1}]]));
+        check(vec![start(), ran()], json!([["begin left", {"input": {"y": 2}}], ["skip right", null]]));
+        let running = || stands("left", "tool", NodeState::Running, json!({}), json!({}));
+        check(vec![start(), ran(), skipped(), running()], json!([]));
+        let left = || done("left", json!({"output": {"z": 3}}));
+        check(vec![start(), ran(), skipped(), left()], json!([["begin join", {"input": {"z": 3}}]]));
+        // What arrives from neither is not there, and what failed ends it all.
+        let failed = || stands("left", "tool", NodeState::Failed, json!({}), json!({}));
+        check(vec![start(), ran(), failed()], json!([]));
+        let nodes: Nodes = [start(), ran(), skipped(), failed()].into();
+        assert!(matches!(whole(&graph, &nodes), Whole::Failed(path, _) if path == "left"));
+        let nodes: Nodes = [start(), ran(), skipped(), left(), done("join", json!({}))].into();
+        assert_eq!(whole(&graph, &nodes), Whole::Completed(Value::Null));
+    }
+
+    #[test]
+    fn a_map_keeps_to_its_places_and_ends_with_every_item() {
+        let map = |on_error: &str| {
+            workflow::read(json!({
+                "version": 1, "name": "w",
+                "nodes": [{"id": "m", "kind": "map", "on_error": on_error, "config": {"max_parallel": 2, "body": {
+                    "nodes": [{"id": "in", "kind": "input"},
+                        {"id": "out", "kind": "output", "config": {"schema": {"type": "object", "properties": {"v": {}}}}}],
+                    "edges": [{"from": {"node": "in", "handle": "item"}, "to": {"node": "out", "handle": "v"}}]}}}],
+            }))
+            .unwrap()
+        };
+        let begun = || stands("m", "map", NodeState::Running, json!({"items": ["a", "b", "c"]}), json!({}));
+        let item = |index: usize, value: &str| {
+            let out = stands(&format!("m/{index}/out"), "output", NodeState::Completed, json!({}), json!({"v": value}));
+            [done(&format!("m/{index}/in"), json!({"item": value, "index": index})), out]
+        };
+        let failing = |index: usize| {
+            let out = stands(&format!("m/{index}/out"), "output", NodeState::Failed, json!({}), json!({}));
+            [done(&format!("m/{index}/in"), json!({"item": "x", "index": index})), out]
+        };
+        let check = |on_error: &str, nodes: Vec<(String, WorkflowNode)>, expected: Value| {
+            assert_eq!(json!(steps(&map(on_error), &json!({}), &nodes.into_iter().collect())), expected);
+        };
+        let first = json!(["begin m/0/in", {"item": "a", "index": 0}]);
+        let second = json!(["begin m/1/in", {"item": "b", "index": 1}]);
+        let third = json!(["begin m/2/in", {"item": "c", "index": 2}]);
+        check("fail", vec![begun()], json!([first, second]));
+        let all = |parts: Vec<[(String, WorkflowNode); 2]>| {
+            std::iter::once(begun()).chain(parts.into_iter().flatten()).collect()
+        };
+        check("fail", all(vec![item(0, "a")]), json!([second, third]));
+        let ended = json!([["end m", {"items": [{"v": "a"}, {"v": "b"}, {"v": "c"}], "errors": []}]]);
+        check("fail", all(vec![item(0, "a"), item(1, "b"), item(2, "c")]), ended);
+        // One that fails stops the rest, or is data.
+        check("fail", all(vec![failing(0)]), json!([["end m", {"items": [null], "errors": [0]}]]));
+        check("data", all(vec![failing(0)]), json!([second, third]));
+        let ended = json!([["end m", {"items": [null, {"v": "b"}, {"v": "c"}], "errors": [0]}]]);
+        check("data", all(vec![failing(0), item(1, "b"), item(2, "c")]), ended);
+    }
+}
