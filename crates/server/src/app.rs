@@ -277,6 +277,7 @@ impl App {
     }
 
     pub async fn close(&self) {
+        self.workflows.stop().await;
         self.host.stop().await;
         self.engine.drain(DRAIN).await;
         self.engine.close_runners().await;
