@@ -6,6 +6,24 @@ use serde_json::{Value, json};
 
 use crate::program::{Home, both};
 
+const HELLO: &str = "version: 1
+name: hello
+inputs:
+  type: object
+  properties:
+    text: { type: string, description: What to say. }
+nodes:
+  - { id: in, kind: input }
+  - { id: say, kind: tool, config: { tool: echo } }
+  - id: out
+    kind: output
+    config:
+      schema: { type: object, properties: { said: { type: string, description: What was said. } } }
+edges:
+  - { from: { node: in, handle: text }, to: { node: say, handle: input/text } }
+  - { from: { node: say, handle: output, path: /text }, to: { node: out, handle: said } }
+";
+
 const GREET: &str = "---
 name: formatGreeting
 version: 1.0.0
@@ -226,6 +244,21 @@ fn agents(tour: &mut Tour) {
     assert_eq!(tour.ok(&["skill", "show", "greet", "who=Ada"])["text"], "Greet Ada.");
     assert_eq!(tour.ok(&["skill", "show", "greet"])["source"], text);
     tour.ok(&["skill", "remove", "greet"]);
+    let graph = tour.home.write("hello.yaml", HELLO);
+    assert_eq!(tour.ok(&["workflow", "check", &graph, "--offline"])["passed"], true);
+    assert_eq!(tour.ok(&["workflow", "check", &graph])["findings"], json!([]));
+    assert_eq!(tour.ok(&["workflow", "save", &graph])["action"], "created");
+    assert_eq!(names(&tour.ok(&["workflow", "list"]), "name"), ["hello"]);
+    assert_eq!(tour.ok(&["workflow", "check", "hello"])["passed"], true);
+    assert_eq!(tour.ok(&["workflow", "show", "hello", "--revision", "1"])["workflow"]["nodes"][0]["id"], "in");
+    let ran = tour.ok(&["workflow", "run", "hello@1", "--input", r#"{"text": "hi"}"#]);
+    assert_eq!((&ran["state"], &ran["output"]["said"]), (&json!("completed"), &json!("hi")));
+    let run = ran["run_id"].as_str().unwrap();
+    assert_eq!(tour.ok(&["workflow", "follow", run])["output"]["said"], "hi");
+    let call = &tour.ok(&["run", "show", run])["calls"][0]["id"];
+    let node = tour.ok(&["workflow", "materialize", call.as_str().unwrap(), "--into", "hello"]);
+    assert_eq!(node["config"]["input"]["text"], "hi");
+    tour.ok(&["workflow", "remove", "hello"]);
 
     let file = tour.home.write("agent.json", r#"{"name": "other", "toolGroups": ["web"]}"#);
     tour.ok(&["agent", "create", "--file", &file, "--title", "Other"]);

@@ -32,6 +32,8 @@ fn help_is_for_people() {
       import           Make tools of what others describe, and put clients' servers behind the gate
       agent            Manage agents and see which tools they have
       skill            Keep instructions that clients offer their users and agents are given
+      workflow         Keep and run graphs of tools, agents and questions to people
+      provider         Say where the models of agents are, and what they cost
       profile          Manage profiles, which tighten what an agent may do
       policy           Say who may call which tool, and when a person is asked first
       guardrail        Have arguments and results examined

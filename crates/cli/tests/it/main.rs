@@ -30,3 +30,4 @@ mod testing;
 mod text;
 mod upstreams;
 mod workers;
+mod workflows;

@@ -155,9 +155,11 @@ fn literals_after(folder: &str, openers: &[&str]) -> BTreeSet<String> {
 
 #[test]
 fn every_finding_is_described() {
-    let openers = ["Finding::error(", "Finding::warning(", "Finding::note(", ".refuse(", ".warn("];
-    let codes: BTreeSet<String> =
-        ["crates/registry/src", "crates/cli/src"].iter().flat_map(|folder| literals_after(folder, &openers)).collect();
+    let openers = ["Finding::error(", "Finding::warning(", "Finding::note(", ".refuse(", ".warn(", ".error("];
+    let codes: BTreeSet<String> = ["crates/registry/src", "crates/workflows/src", "crates/cli/src"]
+        .iter()
+        .flat_map(|folder| literals_after(folder, &openers))
+        .collect();
     let codes: Vec<&str> = codes.iter().map(String::as_str).filter(|code| code.contains('.')).collect();
     assert!(codes.len() > 50, "only {codes:?} were found");
     names_all("docs/findings.md", "findings", codes);
