@@ -109,7 +109,7 @@ async fn decide(app: &App, caller: &Caller) -> Result<(f64, f64), Failure> {
 }
 
 /// What this process holds, in KiB.
-fn resident() -> Result<f64, Failure> {
+pub fn resident() -> Result<f64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)

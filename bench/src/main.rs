@@ -1,6 +1,7 @@
 //! Benchmarks, run by `make bench` or `make bench-NAME`: a table for people, `target/bench/NAME.json` for machines.
 //! Every figure stands beside its baseline of the same run, and CPU time beside wall time, because machines are noisy.
 
+mod agents;
 mod approvals;
 mod commits;
 mod lists;
@@ -16,7 +17,8 @@ use report::Report;
 
 pub type Failure = Box<dyn std::error::Error>;
 
-const NAMES: [&str; 9] = ["search", "registry", "commits", "lists", "policy", "approvals", "path", "sandbox", "mcp"];
+const NAMES: [&str; 10] =
+    ["search", "registry", "commits", "lists", "policy", "approvals", "agents", "path", "sandbox", "mcp"];
 
 /// A server allocates on every thread at once, which the system's allocator is slow at.
 #[global_allocator]
@@ -45,6 +47,7 @@ fn main() -> Result<(), Failure> {
             "lists" => runtime.block_on(lists::run(&mut report))?,
             "policy" => policy::run(&mut report)?,
             "approvals" => runtime.block_on(approvals::run(&mut report))?,
+            "agents" => runtime.block_on(agents::run(&mut report))?,
             "mcp" => mcp::run(&mut report)?,
             "sandbox" => runtime.block_on(sandbox::run(&mut report))?,
             _ => path::run(&mut report)?,

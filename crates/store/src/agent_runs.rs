@@ -30,6 +30,10 @@ pub struct AgentRun {
     pub waits_for: Option<CallId>,
     /// The call that it answers when it ends.
     pub for_call: Option<CallId>,
+    /// The call that began it, whether or not it waits for the answer.
+    pub begun_by: Option<CallId>,
+    /// For whom it is remembered what the answer of that call has seen.
+    pub reader: Option<String>,
     pub outputs: Option<serde_json::Value>,
     pub is_open: bool,
     pub created_at: Timestamp,
@@ -62,14 +66,28 @@ pub struct DueRun {
     pub holder: Option<String>,
 }
 
-const COLUMNS: &str = "run_id, plan, asker, holder, waits_for, for_call, outputs, is_open, created_at";
+const COLUMNS: &str =
+    "run_id, plan, asker, holder, waits_for, for_call, outputs, is_open, created_at, begun_by, reader";
 
 impl Change {
     pub fn insert_agent_run(&mut self, run: &AgentRun) -> &mut Self {
-        let AgentRun { run, plan, asker, holder, waits_for, for_call, outputs: _, is_open: _, created_at } = run;
+        let AgentRun {
+            run,
+            plan,
+            asker,
+            holder,
+            waits_for,
+            for_call,
+            begun_by,
+            reader,
+            outputs: _,
+            is_open: _,
+            created_at,
+        } = run;
         self.then(
-            "INSERT INTO agent_runs (tenant_id, run_id, plan, asker, holder, waits_for, for_call, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            "INSERT INTO agent_runs
+                (tenant_id, run_id, plan, asker, holder, waits_for, for_call, created_at, begun_by, reader)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             [
                 (*run).into(),
                 plan.to_string().into(),
@@ -78,6 +96,8 @@ impl Change {
                 (*waits_for).into(),
                 (*for_call).into(),
                 (*created_at).into(),
+                (*begun_by).into(),
+                reader.clone().into(),
             ],
         )
     }
@@ -185,19 +205,25 @@ impl Store {
         self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(turn).collect()
     }
 
-    /// Runs that nobody living is at and that could go on, or that ended without whoever hosted them, behind `after`.
-    pub async fn due_agent_runs(&self, after: Option<RunId>, now: Timestamp) -> Result<Vec<DueRun>, Error> {
+    /// Runs that nobody living is at and that could go on, or that ended without whoever hosted them, behind `after`. Those
+    /// that `own` holds are among them: it knows itself which of them it is at.
+    pub async fn due_agent_runs(
+        &self,
+        after: Option<RunId>,
+        own: &str,
+        now: Timestamp,
+    ) -> Result<Vec<DueRun>, Error> {
         let sql = "SELECT a.tenant_id, a.run_id, a.holder FROM agent_runs a
             JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
             LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.id = a.waits_for
             WHERE a.is_open = 1 AND r.frozen_at IS NULL AND a.run_id > $1
-              AND (a.holder IS NULL
+              AND (a.holder IS NULL OR a.holder = $4
                 OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || a.holder AND l.expires_at > $2))
               AND (a.waits_for IS NULL OR c.id IS NULL OR c.status NOT IN ('pending', 'approved', 'running')
                 OR r.state IN ('completed', 'failed', 'cancelled'))
             ORDER BY a.run_id LIMIT $3";
         let after = after.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
-        let parameters = vec![after.into(), now.into(), DUE_RUNS_MAX.into()];
+        let parameters = vec![after.into(), now.into(), DUE_RUNS_MAX.into(), own.into()];
         let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), sql, parameters).await?;
         rows.iter().map(|row| Ok(DueRun { tenant: row.get(0)?, run: row.get(1)?, holder: row.get(2)? })).collect()
     }
@@ -215,6 +241,8 @@ fn agent_run(row: &Row) -> Result<AgentRun, Error> {
         outputs: outputs.map(|_| row.json(6)).transpose()?,
         is_open: row.get::<i64>(7)? != 0,
         created_at: row.get(8)?,
+        begun_by: row.get(9)?,
+        reader: row.get(10)?,
     })
 }
 

@@ -20,7 +20,7 @@ use crate::model::{Request, Usage};
 use crate::models::{Answered, Asker};
 
 /// Bytes of a question for each token that is held for it: texts have fewer tokens than that.
-const BYTES_PER_TOKEN: u64 = 3;
+pub(crate) const BYTES_PER_TOKEN: u64 = 3;
 
 impl Host {
     pub(super) async fn ask(&self, driven: &Driven, turn: u32, request: &Request) -> Result<Did<AgentTurn>, Fault> {
@@ -59,7 +59,19 @@ impl Host {
         let bounds = Bounds::default();
         let bounds = Bounds { wall: bounds.wall.min(engine.time_left_of(&driven.run, most)), ..bounds };
         match self.answer(driven, request, bounds).await {
-            None => Ok(Did::Leaves(Left::Later)),
+            None => {
+                let lost = AgentTurn {
+                    turn,
+                    holds: spending.held(),
+                    answer: None,
+                    asides: Vec::new(),
+                    cost: None,
+                    asked_at,
+                    answered_at: None,
+                };
+                self.give_up_turn(driven, &lost).await?;
+                Ok(Did::BrokenOff)
+            }
             Some(Ok(answered)) => self.keep_answer(driven, turn, asked_at, &spending, answered).await.map(Did::Done),
             Some(Err(error)) => {
                 self.keep_failure(driven, turn, &spending, &error).await?;

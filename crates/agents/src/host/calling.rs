@@ -122,7 +122,10 @@ impl Host {
     /// The gate did not take a call. Where the run is over or the server is full or stops, that is not the run's fault.
     async fn failed(&self, driven: &Driven, fault: Fault) -> Result<Did<Vec<Envelope>>, Fault> {
         let state = self.0.engine.run_state(driven.tenant, driven.run.id).await?;
-        if state.is_none_or(|state| state.is_final()) || fault.kind() == FaultKind::Unavailable {
+        if state.is_none_or(|state| state.is_final()) {
+            return Ok(Did::BrokenOff);
+        }
+        if fault.kind() == FaultKind::Unavailable {
             return Ok(Did::Leaves(Left::Later));
         }
         match fault.kind() {

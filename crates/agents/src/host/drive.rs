@@ -43,6 +43,8 @@ pub(super) enum Did<T> {
     /// The run ends, for this reason.
     Ends(ToolError),
     Leaves(Left),
+    /// It was broken off: somebody ended the run, or this server stops.
+    BrokenOff,
 }
 
 impl Host {
@@ -56,8 +58,13 @@ impl Host {
         tokio::spawn(async move {
             let driving = std::panic::AssertUnwindSafe(Box::pin(host.drive(tenant, run, cancel))).catch_unwind();
             let left = driving.await.unwrap_or_else(|_| Err(Fault::internal("driving the run panicked")));
+            let waits = host.let_go(tenant, run, left).await;
+            // Only now: whoever takes it up from here on finds it let go of.
             host.at().remove(&run);
-            host.let_go(tenant, run, left).await;
+            // What it waits for may have ended just before.
+            if waits {
+                host.look_at(tenant, run);
+            }
         });
     }
 
@@ -107,6 +114,7 @@ impl Host {
                         }
                         Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
                         Did::Leaves(left) => return Ok(left),
+                        Did::BrokenOff => {}
                     }
                 }
                 Next::Call(proposed) => {
@@ -115,6 +123,7 @@ impl Host {
                         Did::Done(envelopes) => conversation.took(envelopes),
                         Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
                         Did::Leaves(left) => return Ok(left),
+                        Did::BrokenOff => {}
                     }
                 }
                 Next::Answered => return self.end(&driven, &conversation, None).await,
@@ -137,7 +146,7 @@ impl Host {
     }
 
     /// What was held for a question without an answer is counted: nobody knows whether it was answered.
-    async fn give_up_turn(&self, driven: &Driven, lost: &AgentTurn) -> Result<(), Fault> {
+    pub(super) async fn give_up_turn(&self, driven: &Driven, lost: &AgentTurn) -> Result<(), Fault> {
         let mut change = Change::new(driven.tenant).durability(Durability::Process);
         Engine::settle_lost(&mut change, &lost.holds);
         change.drop_turn(driven.run.id, lost.turn);
@@ -145,13 +154,13 @@ impl Host {
         Ok(())
     }
 
-    /// Nobody here is at it any more.
-    async fn let_go(&self, tenant: TenantId, run: RunId, left: Result<Left, Fault>) {
+    /// Nobody here is at it any more. `true`: it waits for a call.
+    async fn let_go(&self, tenant: TenantId, run: RunId, left: Result<Left, Fault>) -> bool {
         let waits_for = match left {
             Ok(Left::Ended | Left::Lost) => {
                 self.left().remove(&run);
                 self.put_off().remove(&run);
-                return;
+                return false;
             }
             Ok(Left::Waits(call)) => {
                 self.left().insert(run, tenant);
@@ -174,10 +183,7 @@ impl Host {
         if let Err(error) = self.0.store.commit(change).await {
             tracing::warn!(%run, "a run is not let go of: {error}");
         }
-        // What it waits for may have ended just before.
-        if waits_for.is_some() {
-            self.look_at(tenant, run);
-        }
+        waits_for.is_some()
     }
 }
 

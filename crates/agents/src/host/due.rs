@@ -78,7 +78,7 @@ impl Host {
 
     async fn take_up(&self, after: Option<RunId>) -> Result<Option<RunId>, Fault> {
         let now = self.0.engine.now();
-        let due = self.0.store.due_agent_runs(after, now).await?;
+        let due = self.0.store.due_agent_runs(after, self.0.engine.replica(), now).await?;
         let last = due.last().map(|due| due.run).filter(|_| due.len() == DUE_RUNS_MAX as usize);
         for due in due {
             let is_early = self.put_off().get(&due.run).is_some_and(|put_off| put_off.until > now);

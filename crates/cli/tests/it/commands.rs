@@ -216,6 +216,30 @@ fn tools(tour: &mut Tour) {
     assert_eq!(tour.ok(&["tool", "override", "clear", "calculator"])["risk"], "safe");
 }
 
+fn providers(tour: &mut Tour) {
+    let script = "version: 1\nturns:\n  - {say: ready, usage: {input_tokens: 1000, output_tokens: 500}}\n";
+    let script = tour.home.write("script.yaml", script);
+    let added = tour.ok(&["provider", "add", "rehearsal", "--kind", "scripted", "--script", &script]);
+    assert_eq!((&added["action"], &added["scripted"]), (&json!("created"), &json!(true)));
+    assert_eq!(names(&tour.ok(&["provider", "list"]), "name"), ["rehearsal"]);
+    let prices = ["--input", "2", "--output", "10"];
+    tour.ok(&[&["provider", "prices", "rehearsal", "any"][..], &prices].concat());
+    assert_eq!(tour.ok(&["provider", "prices", "rehearsal"])["any"]["output"], "10.00");
+    assert_eq!(tour.ok(&["provider", "show", "rehearsal"])["revision"], 2);
+    let tested = tour.ok(&["provider", "test", "rehearsal", "--model", "any"]);
+    assert_eq!((&tested["answer"]["text"], &tested["answer"]["cost"]), (&json!("ready"), &json!("0.007")));
+    tour.ok(&["agent", "create", "--name", "actor", "--model", "rehearsal/any"]);
+    let played = tour.ok(&["agent", "run", "actor", "Are you there, {{ who }}?", "--var", "who=Ada"]);
+    assert_eq!((&played["outputs"]["response"], &played["model_use"]["cost"]), (&json!("ready"), &json!("0.007")));
+    let ended = played["id"].as_str().unwrap();
+    assert_eq!(tour.ok(&["run", "show", ended])["outputs"]["response"], "ready");
+    tour.run(&["run", "resume", ended], 1);
+    let open = tour.ok(&["run", "create", "--title", "Nothing yet"]);
+    assert_eq!(tour.ok(&["run", "cancel", open["id"].as_str().unwrap()])["state"], "cancelled");
+    tour.ok(&["agent", "delete", "actor"]);
+    tour.ok(&["provider", "remove", "rehearsal"]);
+}
+
 fn agents(tour: &mut Tour) {
     let profile = tour.home.write("careful.yaml", "name: careful\nrequires_approval: true\ndeny_tools: [echo]\n");
     assert_eq!(tour.ok(&["profile", "set", "--file", &profile])["revision"], 1);
@@ -244,6 +268,7 @@ fn agents(tour: &mut Tour) {
     assert_eq!(tour.ok(&["skill", "show", "greet", "who=Ada"])["text"], "Greet Ada.");
     assert_eq!(tour.ok(&["skill", "show", "greet"])["source"], text);
     tour.ok(&["skill", "remove", "greet"]);
+    providers(tour);
     let graph = tour.home.write("hello.yaml", HELLO);
     assert_eq!(tour.ok(&["workflow", "check", &graph, "--offline"])["passed"], true);
     assert_eq!(tour.ok(&["workflow", "check", &graph])["findings"], json!([]));
