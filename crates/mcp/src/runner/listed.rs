@@ -26,6 +26,9 @@ use crate::upstream::{Exchange, Found, Key, Link, LinkError, News, Wanted};
 
 /// The oldest that a listing may be when a tool is called by it.
 const KEPT: Duration = Duration::from_mins(1);
+/// And the least that it is believed for. Servers say as a matter of course that a list may not be kept at all; read for each
+/// call it would double what a call costs, and still be older than the call. One that says that it changed is read at once.
+const KEPT_MIN: Duration = Duration::from_secs(1);
 /// News of a server are heard so long after somebody used it; who listens holds the link.
 const LISTENS: Duration = Duration::from_mins(5);
 /// How soon it is noticed that a link has ended.
@@ -199,6 +202,11 @@ async fn listen(
     }
 }
 
+/// How long a list may be believed that a server gives so long.
+fn believed(so_far: Duration, ttl_ms: Option<u64>) -> Duration {
+    ttl_ms.map_or(so_far, |ttl| so_far.min(Duration::from_millis(ttl)).max(KEPT_MIN))
+}
+
 /// All pages of one kind of list, and how long they may be believed.
 pub async fn pages(
     link: &Link,
@@ -231,9 +239,7 @@ pub async fn pages(
         if all.len() > items_max {
             return Err(too_much(format!("it lists more than {items_max} {member}")));
         }
-        if let Some(ttl) = page.get("ttlMs").and_then(Value::as_u64) {
-            kept = kept.min(Duration::from_millis(ttl));
-        }
+        kept = believed(kept, page.get("ttlMs").and_then(Value::as_u64));
         cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
         if cursor.is_none() {
             break;
@@ -256,4 +262,27 @@ async fn read(link: &Arc<Link>) -> Result<Listed, LinkError> {
     let tools = all.iter().filter_map(named).collect();
     let link = Arc::downgrade(link);
     Ok(Listed { found, link, all, tools, read: Instant::now(), kept })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_believed_as_long_as_its_server_says_within_bounds() {
+        for (said, expected) in [
+            (None, KEPT),
+            (Some(0), KEPT_MIN),
+            (Some(1), KEPT_MIN),
+            (Some(20_000), Duration::from_secs(20)),
+            (Some(u64::MAX), KEPT),
+        ] {
+            assert_eq!(believed(KEPT, said), expected, "{said:?}");
+        }
+        assert_eq!(
+            believed(Duration::from_secs(20), Some(30_000)),
+            Duration::from_secs(20),
+            "the shortest of all pages"
+        );
+    }
 }
