@@ -120,6 +120,14 @@ impl Change {
         )
     }
 
+    /// Gives up a run on the way, for whoever comes next: held by nobody who lives, it is taken up whatever it waits for.
+    pub fn give_up_workflow_run(&mut self, run: RunId, holder: &str) -> &mut Self {
+        self.then(
+            "UPDATE workflow_runs SET holder = '' WHERE tenant_id = $1 AND run_id = $2 AND holder = $3",
+            [run.into(), holder.into()],
+        )
+    }
+
     /// Nobody takes it up any more.
     pub fn close_workflow_run(&mut self, run: RunId, outputs: &serde_json::Value, closed: Fault) -> &mut Self {
         self.expecting(
@@ -208,15 +216,15 @@ impl Store {
         rows.first().map(|row| row.json(0)).transpose()
     }
 
-    /// Runs that nobody living is at and that could go on, behind `after`: what one of their nodes waited for has ended,
-    /// or nothing of theirs waits, or somebody ended them.
+    /// Runs that could go on, behind `after`: whoever was at them is gone; or nobody is, and what one of their nodes waited
+    /// for has ended, or nothing of theirs waits, or somebody ended them.
     pub async fn due_workflow_runs(&self, after: Option<RunId>, now: Timestamp) -> Result<Vec<DueWorkflow>, Error> {
         let sql = "SELECT w.tenant_id, w.run_id, w.holder FROM workflow_runs w
             JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
             WHERE w.is_open = 1 AND r.frozen_at IS NULL AND w.run_id > $1
-              AND (w.holder IS NULL
-                OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || w.holder AND l.expires_at > $2))
-              AND (r.state IN ('completed', 'failed', 'cancelled')
+              AND ((w.holder IS NOT NULL
+                  AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || w.holder AND l.expires_at > $2))
+                OR w.holder IS NULL AND (r.state IN ('completed', 'failed', 'cancelled')
                 OR NOT EXISTS (SELECT 1 FROM workflow_nodes n
                     WHERE n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.state = 'waiting')
                 OR EXISTS (SELECT 1 FROM workflow_nodes n
@@ -226,7 +234,7 @@ impl Store {
                     WHERE n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.state = 'waiting'
                       AND (c.status NOT IN ('pending', 'approved', 'running') OR q.state <> 'open'
                         OR s.state IN ('completed', 'failed', 'cancelled')
-                        OR (c.id IS NULL AND q.id IS NULL AND s.id IS NULL))))
+                        OR (c.id IS NULL AND q.id IS NULL AND s.id IS NULL)))))
             ORDER BY w.run_id LIMIT $3";
         let after = after.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
         let parameters = vec![after.into(), now.into(), DUE_WORKFLOWS_MAX.into()];

@@ -79,8 +79,11 @@ async fn workflows_are_saved_shown_checked_and_removed_by_whoever_may() {
         world.get(&As::OwnerOf("acme"), "/api/v1/workflows/greet").await.refused(404);
         world.send(&author, "DELETE", "/api/v1/workflows/greet", Value::Null).await.ok();
         world.get(&reader, "/api/v1/workflows/greet").await.refused(404);
-        let audit = world.get(&As::Owner, "/api/v1/audit?limit=200").await.ok().to_string();
-        assert!(audit.contains("workflow.set") && audit.contains("workflow.delete"), "{audit}");
+        for (action, times) in [("workflow.set", 2), ("workflow.delete", 1)] {
+            let path = format!("/api/v1/audit/entries?limit=500&action={action}");
+            let entries = world.get(&As::Owner, &path).await.ok();
+            assert_eq!(entries["items"].as_array().unwrap().len(), times, "{entries:#}");
+        }
     })
     .await;
 }
@@ -89,8 +92,16 @@ async fn workflows_are_saved_shown_checked_and_removed_by_whoever_may() {
 async fn a_blocked_tool_keeps_a_new_revision_out_and_a_saved_one_runs_with_the_refusal_as_data() {
     every_world(async |world| {
         let owner = As::Owner;
-        let definition = tool("say_it", json!({"runner": {"kind": "builtin", "function": "echo"}, "egress_class": "none",
-            "input_schema": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "description": "It"}}}}));
+        let text = json!({"type": "string", "description": "What to say.", "maxLength": 100});
+        let said = json!({"type": "object", "properties": {"text": text}, "required": ["text"], "additionalProperties": false});
+        let step = json!({"id": "say", "tool": "echo", "input": {"text": "{{ input.text }}"}});
+        let definition = tool(
+            "say_it",
+            json!({
+                "runner": {"kind": "composition", "steps": [step]}, "egress_class": "none",
+                "input_schema": said, "output_schema": said,
+            }),
+        );
         world.register(&owner, definition).await.ok();
         save(&world, &owner, &calling("greet", "say_it")).await.ok();
         let ran = run(&world, &owner, "greet", json!({"text": "hi"})).await;

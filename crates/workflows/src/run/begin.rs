@@ -217,7 +217,7 @@ impl Workflows {
                 tracing::warn!(%run, "a workflow stands still: {}", fault.logged().unwrap_or(fault.told()));
                 // Whoever finds it in the next round tries again.
                 let mut change = Change::new(tenant);
-                change.leave_workflow_run(run, workflows.engine().replica());
+                change.give_up_workflow_run(run, workflows.engine().replica());
                 if let Err(error) = workflows.registry().store().commit(change).await {
                     tracing::warn!(%run, "a workflow cannot be let go: {error}");
                 }

@@ -136,7 +136,7 @@ impl Driven<'_> {
         }
         loop {
             if workflows.stopping().is_cancelled() {
-                return self.leave().await;
+                return self.give_up().await;
             }
             let mut moved = false;
             for step in next(&graph, &self.kept.inputs, &self.nodes) {
@@ -164,7 +164,7 @@ impl Driven<'_> {
             }
             tokio::select! {
                 biased;
-                () = workflows.stopping().cancelled() => return self.leave().await,
+                () = workflows.stopping().cancelled() => return self.give_up().await,
                 Some((path, came)) = flying.next() => {
                     let came = came?;
                     self.settle(&path, came).await?;
@@ -360,10 +360,18 @@ impl Driven<'_> {
         Ok(workflows.close(tenant, run, graph, &self.nodes).await?)
     }
 
-    /// Lets go of the run until what it waits for has ended, or until somebody takes it up.
+    /// Lets go of the run until what it waits for has ended.
     async fn leave(&self) -> Result<(), Stop> {
         let mut change = Change::new(self.tenant);
         change.leave_workflow_run(self.run(), self.workflows.engine().replica());
+        self.workflows.registry().store().commit(change).await.map_err(Fault::from)?;
+        Ok(())
+    }
+
+    /// Lets go of it on the way, because the program ends.
+    async fn give_up(&self) -> Result<(), Stop> {
+        let mut change = Change::new(self.tenant);
+        change.give_up_workflow_run(self.run(), self.workflows.engine().replica());
         self.workflows.registry().store().commit(change).await.map_err(Fault::from)?;
         Ok(())
     }
