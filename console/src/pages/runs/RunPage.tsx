@@ -27,7 +27,7 @@ import { Events } from '../calls/Events'
 import { Questions } from './Questions'
 import { endRun, isEnded, type RunView, runQueries, useRunChange } from './queries'
 import css from './RunPage.module.css'
-import { sumOf, timelineOf } from './rows'
+import { type ModelUse, modelUseOf, sumOf, timelineOf } from './rows'
 import { Timeline } from './Timeline'
 import { type Following, useRunEvents } from './useRunEvents'
 
@@ -99,7 +99,7 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
         </>
       }
     >
-      <Totals view={view} isCut={isCut} until={ended ? Date.parse(view.updated_at) : now} />
+      <Totals view={view} isCut={isCut} until={ended ? Date.parse(view.updated_at) : now} model={modelUseOf(events)} />
       <Questions questions={questions} />
       {timeline.rows.length === 0 ? (
         <Empty
@@ -167,13 +167,23 @@ function Live({ following, isEnded }: { following: Following; isEnded: boolean }
   )
 }
 
-function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: number }) {
+function Totals({
+  view,
+  isCut,
+  until,
+  model,
+}: {
+  view: RunView
+  isCut: boolean
+  until: number
+  model: ModelUse | undefined
+}) {
   const nameOf = useNames()
   const outcomes = view.calls.map(outcomeOf)
   const count = (outcome: Outcome) => outcomes.filter((one) => one === outcome).length
   const [failed, refused] = [count('failed'), count('refused')]
   const cost = sumOf(view.calls.map(({ cost }) => cost))
-  const { max_tool_calls, max_budget } = view.limits
+  const { max_tool_calls, max_budget, max_iterations } = view.limits
   return (
     <dl className={css.totals}>
       <div>
@@ -192,6 +202,19 @@ function Totals({ view, isCut, until }: { view: RunView; isCut: boolean; until: 
           {max_budget && <span className={css.quiet}> of {max_budget}</span>}
         </dd>
       </div>
+      {model && (
+        <div>
+          <dt>Model</dt>
+          <dd>
+            {model.answers} {model.answers === 1 ? 'answer' : 'answers'}
+            {typeof max_iterations === 'number' && <span className={css.quiet}> of {max_iterations}</span>},{' '}
+            {model.read} tokens in
+            {model.cached > 0 && <span className={css.quiet}> ({model.cached} cached)</span>}, {model.written} out
+            {model.cost !== '0' && <>, cost {model.cost}</>}
+            {model.isScripted && <span className={css.quiet}>, scripted</span>}
+          </dd>
+        </div>
+      )}
       <div>
         <dt>Took</dt>
         <dd>{duration(Math.max(0, until - Date.parse(view.created_at)))}</dd>

@@ -1,5 +1,5 @@
 // Rows over time. Each is read as a line of words too, so the bars are only for the eye.
-import { Footprints, MessageCircleQuestion, SquareChartGantt, Wrench } from 'lucide-react'
+import { Footprints, MessageCircleQuestion, Sparkles, SquareChartGantt, Wrench } from 'lucide-react'
 import { revealed } from '../../lib/hidden'
 import { duration } from '../../lib/time'
 import { ApprovalBadge, CallBadge, RunBadge } from '../../ui/domain'
@@ -11,6 +11,7 @@ const ICONS: Record<RowKind, typeof Wrench> = {
   step: Footprints,
   call: Wrench,
   question: MessageCircleQuestion,
+  model: Sparkles,
 }
 const TICKS = [0, 0.25, 0.5, 0.75, 1]
 const DEPTH_MAX = 6
@@ -89,6 +90,7 @@ function State({ row }: { row: TimelineRow }) {
   if (row.kind === 'run') return <RunBadge state={row.state} />
   if (row.kind === 'question')
     return row.state === 'answered' ? <span className={css.quiet}>answered</span> : <ApprovalBadge state={row.state} />
+  if (row.kind === 'model' && row.state !== 'completed') return <span className={css.quiet}>{row.state}</span>
   return null
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { placeOf, sumOf, timelineOf, timeOfId } from './rows'
+import { modelUseOf, placeOf, sumOf, timelineOf, timeOfId } from './rows'
 
 const T0 = Date.UTC(2026, 10, 15, 10)
 const at = (second: number) => new Date(T0 + second * 1_000).toISOString()
@@ -68,6 +68,40 @@ describe('the rows of a run', () => {
     const events = [{ type: 'input.submitted', at: at(9), data: { input_id: idAt(7) } }] as never
     const { rows } = timelineOf(view({}), [question], events, T0)
     expect(rows[0]).toMatchObject({ kind: 'question', from: T0 + 7_000, until: T0 + 9_000 })
+  })
+})
+
+describe('questions to a model', () => {
+  const usage = { input_tokens: 240, cached_tokens: 10, output_tokens: 18 }
+  const events = [
+    { type: 'model.requested', at: at(1), data: { turn: 0, model: 'play/m' } },
+    { type: 'model.completed', at: at(3), data: { turn: 0, kind: 'scripted', usage, cost: '0.5' } },
+    { type: 'model.requested', at: at(6), data: { turn: 1, model: 'play/m' } },
+    { type: 'model.failed', at: at(7), data: { turn: 1, message: 'busy' } },
+    { type: 'model.requested', at: at(8), data: { turn: 2, model: 'play/m' } },
+  ] as never
+
+  it('stand among the calls, from being asked to being answered', () => {
+    const { rows } = timelineOf(view({ calls: [call(4)] }), [], events, T0)
+    expect(rows.map(({ title, state }) => `${title}: ${state}`)).toEqual([
+      'Question 1 to play/m: scripted',
+      'echo: completed',
+      'Question 2 to play/m: failed',
+      'Question 3 to play/m: cancelled',
+    ])
+    expect(rows[0]).toMatchObject({ kind: 'model', from: T0 + 1_000, until: T0 + 3_000 })
+  })
+
+  it('add up what they took', () => {
+    expect(modelUseOf(events)).toEqual({
+      answers: 1,
+      read: 240,
+      cached: 10,
+      written: 18,
+      cost: '0.5',
+      isScripted: true,
+    })
+    expect(modelUseOf([])).toBeUndefined()
   })
 })
 

@@ -1,7 +1,8 @@
-// A run as rows over time: its steps, calls, questions and the runs under it, each within what it belongs to.
+// A run as rows over time: its steps, calls, questions to models and to people, and the runs under it, each within what it
+// belongs to.
 import type { Question, RunEvent, RunRow, RunView } from './queries'
 
-export type RowKind = 'run' | 'step' | 'call' | 'question'
+export type RowKind = 'run' | 'step' | 'call' | 'question' | 'model'
 
 export interface Span {
   from: number
@@ -64,6 +65,7 @@ export function timelineOf(
     const parent = runs.get(question.run_id) ?? runs.get(view.id)
     parent?.under.push(questionBranch(question, events))
   }
+  for (const turn of modelBranches(view, events)) runs.get(view.id)?.under.push(turn)
   for (const run of view.runs) {
     const branch = runs.get(run.id)
     const parent = runs.get(run.parent_run_id ?? '') ?? runs.get(view.id)
@@ -165,6 +167,69 @@ function questionBranch(question: Question, events: readonly RunEvent[]): Branch
     until,
     wait: { from, until },
   })
+}
+
+/** Each question to the model, from when it was asked to its answer. The events are those of the run itself. */
+function modelBranches(view: Told, events: readonly RunEvent[]): Branch[] {
+  const turns = new Map<unknown, Branch>()
+  for (const { type, at, data } of events) {
+    const { turn, model, kind } = data as { turn?: unknown; model?: unknown; kind?: unknown }
+    if (typeof turn !== 'number') continue
+    if (type === 'model.requested') {
+      const asked = typeof model === 'string' ? model : 'the model'
+      turns.set(turn, modelBranch(view, turn, asked, Date.parse(at)))
+    }
+    const asked = turns.get(turn)
+    if (!asked || !['model.completed', 'model.failed'].includes(type)) continue
+    asked.row.until = Date.parse(at)
+    asked.row.state = type === 'model.failed' ? 'failed' : kind === 'scripted' ? 'scripted' : 'completed'
+  }
+  return [...turns.values()]
+}
+
+function modelBranch(view: Told, turn: number, model: string, from: number): Branch {
+  // A question that was never answered ends with its run.
+  const until = OPEN.includes(view.state) ? undefined : Math.max(from, Date.parse(view.updated_at))
+  return branch({
+    id: `${view.id} model ${turn}`,
+    kind: 'model',
+    title: `Question ${turn + 1} to ${model}`,
+    state: until === undefined ? 'running' : 'cancelled',
+    from,
+    until,
+    wait: undefined,
+  })
+}
+
+export interface ModelUse {
+  answers: number
+  read: number
+  cached: number
+  written: number
+  cost: string
+  isScripted: boolean
+}
+
+/** What the run's model took, by its events; absent: it asked none. */
+export function modelUseOf(events: readonly RunEvent[]): ModelUse | undefined {
+  const answers = events.filter(({ type }) => type === 'model.completed').map(({ data }) => data as Answered)
+  if (answers.length === 0) return undefined
+  const sum = (member: keyof NonNullable<Answered['usage']>) =>
+    answers.reduce((total, { usage }) => total + (usage?.[member] ?? 0), 0)
+  return {
+    answers: answers.length,
+    read: sum('input_tokens'),
+    cached: sum('cached_tokens'),
+    written: sum('output_tokens'),
+    cost: sumOf(answers.map(({ cost }) => cost)),
+    isScripted: answers.some(({ kind }) => kind === 'scripted'),
+  }
+}
+
+interface Answered {
+  usage?: { input_tokens?: number; cached_tokens?: number; output_tokens?: number }
+  cost?: string
+  kind?: string
 }
 
 /** Where a span lies within the whole, in hundredths; what lasted no time is still to be seen. */
