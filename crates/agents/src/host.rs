@@ -18,7 +18,7 @@ mod tools;
 mod view;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::{RunId, TenantId};
@@ -26,6 +26,8 @@ use toolgate_engine::Engine;
 use toolgate_registry::commands::Registry;
 use toolgate_store::Store;
 
+pub(crate) use asking::BYTES_PER_TOKEN;
+pub(crate) use start::BegunBy;
 pub use start::{NewAgentRun, PROMPT_BYTES_MAX};
 pub use view::{AgentRunView, ModelUse};
 
@@ -33,6 +35,16 @@ use crate::models::Models;
 
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
+
+/// A host as long as somebody else has it.
+#[derive(Clone)]
+pub(crate) struct WeakHost(Weak<Inner>);
+
+impl WeakHost {
+    pub fn get(&self) -> Option<Host> {
+        self.0.upgrade().map(Host)
+    }
+}
 
 struct Inner {
     engine: Engine,
@@ -75,7 +87,24 @@ impl Host {
         &self.0.models
     }
 
-    fn traces_url(&self, run: RunId) -> Option<String> {
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// For whoever the host must not keep, nor be kept by.
+    pub(crate) fn weak(&self) -> WeakHost {
+        WeakHost(Arc::downgrade(&self.0))
+    }
+
+    pub(crate) fn traces_url(&self, run: RunId) -> Option<String> {
         self.0.traces.get().map(|address| address.replace("{run_id}", &run.to_string()))
     }
 

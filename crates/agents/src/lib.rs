@@ -20,6 +20,7 @@ mod reading;
 mod refusal;
 pub mod replay;
 mod retry;
+mod runner;
 pub mod told;
 mod wire;
 
@@ -33,5 +34,6 @@ pub use models::{Answered, Asker, Models};
 pub use provider::{Kind, Provider, ProviderSpec};
 pub use reading::Reading;
 pub use retry::Retries;
+pub use runner::Agents;
 pub use toolgate_contracts::provider::{PriceTable, Prices};
 pub use wire::{Answer, Asking, Direct, Form, Outlet};

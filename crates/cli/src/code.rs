@@ -10,7 +10,7 @@ use toolgate_contracts::entries::SandboxEntry;
 use toolgate_contracts::{Fault, FaultKind};
 use toolgate_engine::{Runners, Wiring};
 use toolgate_mcp::runner::Servers;
-use toolgate_runners::{Compositions, Expressions, Plugins, Requests, Scripts, Snippets, Statements, Unasked};
+use toolgate_runners::{Compositions, Expressions, Plugins, Requests, Scripts, Snippets, Statements};
 use toolgate_sandbox::{PythonFile, Sandbox, Settings, Spawner};
 use toolgate_server::{CodeTools, Printed};
 use toolgate_toolbox::{Builtin, Tools};
@@ -33,9 +33,7 @@ fn runners(wiring: &Wiring<'_>) -> Runners {
         .with("expression", Arc::new(Expressions::default()))
         .with("http", Arc::clone(&requests) as _)
         .with("openapi", requests)
-        .with("prompt", Arc::new(Unasked::default()))
-        .with("sql", Arc::new(Statements::new(tools.databases.clone())))
-        .with("task", Arc::new(Unasked::default()));
+        .with("sql", Arc::new(Statements::new(tools.databases.clone())));
     let runners = match Plugins::open(data, store.clone(), outside.clone()) {
         Ok(plugins) => runners.with("wasm", Arc::new(plugins)),
         Err(error) => {

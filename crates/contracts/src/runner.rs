@@ -263,6 +263,9 @@ pub struct Prompt {
 pub struct Task {
     /// What is to be done, with places for arguments.
     pub task: String,
+    /// Who does it: an agent's name, which may have places too. Absent only in a file that is not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     #[serde(default)]
     pub wait: bool,
 }

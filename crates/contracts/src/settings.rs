@@ -27,6 +27,9 @@ pub struct TenantSettings {
     /// The only hosts that tools of this tenant may reach; absent: public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
+    /// `PROVIDER/MODEL` for prompts that name no model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_model: Option<String>,
 }
 
 impl Default for TenantSettings {
@@ -40,6 +43,7 @@ impl Default for TenantSettings {
             step_up_critical: false,
             mail_approvers: true,
             hosts: None,
+            default_model: None,
         }
     }
 }

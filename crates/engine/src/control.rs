@@ -22,6 +22,7 @@ use crate::guard::ResultOf;
 use crate::notify::End;
 use crate::output;
 use crate::record::{Ended, attachments_text};
+use crate::reserve::taken_of;
 use crate::runner::Done;
 
 /// How a settlement may be explained.
@@ -93,6 +94,7 @@ impl Engine {
             return self.answer(tenant, id).await;
         }
         self.ask_to_stop(caller, id).await?;
+        Box::pin(self.cancel_handed_over(caller, &record)).await?;
         self.cancel_waiting(tenant, &record, &caller.principal.to_string()).await?;
         let patience = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
         self.when_ended(tenant, id, patience).await
@@ -405,7 +407,7 @@ impl Engine {
             let held: Vec<Held> =
                 record.reserved.clone().and_then(|held| serde_json::from_value(held).ok()).unwrap_or_default();
             for held in &held {
-                change.settle(held, ended.cost.unwrap_or_default());
+                change.settle(held, taken_of(held, ended.cost.unwrap_or_default(), ended.units));
             }
         }
         for (blob, _) in &ended.attachments {

@@ -89,6 +89,8 @@ pub struct Inner {
     rounds: Mutex<Rounds>,
     signals: broadcast::Sender<Signal>,
     pub(crate) telling: Telling,
+    /// Whoever hosts runs here.
+    pub(crate) hosting: std::sync::OnceLock<Arc<dyn crate::hosting::Hosting>>,
     /// Ends background work and refuses new calls.
     pub(crate) stopping: CancellationToken,
 }
@@ -127,6 +129,7 @@ impl Engine {
             rounds: Mutex::default(),
             signals: broadcast::channel(SIGNALS_MAX).0,
             telling: Telling::default(),
+            hosting: std::sync::OnceLock::new(),
             stopping: CancellationToken::new(),
         }))
     }

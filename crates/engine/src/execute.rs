@@ -271,7 +271,7 @@ impl Engine {
                 Some(Ok(Arc::new(Cached { result, labels, stored_at: self.clock.now(), attachments })))
             }
             Outcome::Failed(error) => Some(Err(output::redacted(error.clone(), redactor))),
-            Outcome::Done(_) | Outcome::Unknown(_) | Outcome::HandedOver => None,
+            Outcome::Done(_) | Outcome::Spent { .. } | Outcome::Unknown(_) | Outcome::HandedOver => None,
         }
     }
 
@@ -366,10 +366,13 @@ impl Engine {
                 (status, ended)
             }
             Outcome::Failed(error) => {
-                let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
                 let spent = prepared.estimate.filter(|_| attempts > 0);
-                let error = self.examined(call, Shaped::refused(output::redacted(error, redactor))).await.error;
-                (status, Ended { cost: spent, error, ..Ended::default() })
+                let ended = Ended { cost: spent, ..Ended::default() };
+                self.failed(call, error, redactor, ended).await
+            }
+            Outcome::Spent { error, cost, units } => {
+                let ended = Ended { cost, units: Some(units), ..Ended::default() };
+                self.failed(call, error, redactor, ended).await
             }
             Outcome::Unknown(why) if call.is_effect_free() => {
                 let error = ToolError::because(ErrorCode::ProviderError, "interrupted", why);
@@ -382,6 +385,12 @@ impl Engine {
         ended.attempts = attempts;
         ended.cached = cached;
         Ok((status, ended))
+    }
+
+    async fn failed(&self, call: &Call, error: ToolError, redactor: &Redactor, ended: Ended) -> (Status, Ended) {
+        let status = if error.reason() == "cancelled" { Status::Cancelled } else { Status::Failed };
+        let error = self.examined(call, Shaped::refused(output::redacted(error, redactor))).await.error;
+        (status, Ended { error, ..ended })
     }
 
     fn output_limit(&self, prepared: &Prepared) -> Option<u64> {

@@ -3,20 +3,31 @@
 //!
 //! Deliberately absent: what is asked of a model, and when. The engine knows calls.
 
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 use toolgate_contracts::call::RunState;
+use toolgate_contracts::definition::Label;
+use toolgate_contracts::event::EventType;
 use toolgate_contracts::{
     AgentId, Amount, CallId, Caller, Envelope, ErrorCode, Fault, FaultKind, Limits, RunId, Status, TenantId, Timestamp,
     ToolError,
 };
+use toolgate_policy::labels::{Labels, Origins};
 use toolgate_registry::toolset::View;
 use toolgate_store::approvals::Asker;
 use toolgate_store::budgets::Held;
+use toolgate_store::calls::CallRecord;
+use toolgate_store::labels::LabelContext;
 use toolgate_store::runs::Run;
 use toolgate_store::{Change, Error};
 
+use crate::call::Call;
 use crate::control::{Late, Report};
 use crate::engine::Engine;
-use crate::reserve::{Hold, hold_without_room, no_room, time_over};
+use crate::labels::{CONTEXT_S, context_of};
+use crate::permit::Permit;
+use crate::reserve::{Hold, counted, hold_without_room, no_room, time_over, tokens_of};
 
 /// What one question to a model may take of every budget above it, held until it is known what it took.
 #[derive(Clone, Debug, Default)]
@@ -46,9 +57,69 @@ impl Spending {
     }
 }
 
-/// Tokens are counted where money is, each as a millionth.
-fn counted(tokens: u64) -> Amount {
-    Amount::from_micros(i64::try_from(tokens).unwrap_or(i64::MAX))
+/// Whoever hosts runs, for tools that look after them.
+pub trait Hosting: Send + Sync {
+    /// How a run stands that the caller began, or may read: `{task, status, …}`.
+    fn task<'a>(&'a self, call: &'a Call, task: RunId) -> BoxFuture<'a, Result<Look, ToolError>>;
+
+    /// Begins a run anew that has ended, with what it was asked: `{task, status, …}` of the new one.
+    fn retry<'a>(&'a self, call: &'a Call, task: RunId) -> BoxFuture<'a, Result<Look, ToolError>>;
+}
+
+/// What a tool saw of a run, with what whoever reads it has then seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    pub value: serde_json::Value,
+    pub labels: Vec<Label>,
+}
+
+impl Permit {
+    /// Whoever hosts runs here.
+    pub fn hosting(&self) -> Result<Arc<dyn Hosting>, ToolError> {
+        let hosting = self.engine().and_then(|engine| engine.hosting.get().cloned());
+        hosting.ok_or_else(|| {
+            let message = "no agent runs on this server; ask for it through one that hosts agents";
+            ToolError::because(ErrorCode::SandboxError, "tier_unavailable", message)
+        })
+    }
+
+    /// A call of the run that this call is in, as it is recorded; of a lone call, one that its caller may read.
+    pub async fn call_beside(&self, id: &str) -> Result<Envelope, Fault> {
+        let call = self.call();
+        let unknown = || Fault::not_found("call", id).at("/call_id");
+        let engine = self.engine().ok_or_else(unknown)?;
+        let reader = Caller { agent: call.agent, ..call.caller.clone() };
+        let record = engine.readable(&reader, id).await.map_err(|fault| fault.at("/call_id"))?;
+        if call.in_run && record.run != call.run {
+            return Err(unknown());
+        }
+        engine.envelope_of(call.tenant, record).await
+    }
+}
+
+/// What the answer of a call that was handed over brings to whoever reads it.
+struct Joining {
+    labels: Labels,
+    origins: Origins,
+    /// The call's run and those above it, each with where what it has seen came from.
+    runs: Vec<(RunId, Origins)>,
+    reader: Option<String>,
+}
+
+impl Joining {
+    fn join(&self, change: &mut Change, record: &CallRecord, now: Timestamp) {
+        let Self { labels, origins, runs, reader } = self;
+        let labels = labels.to_vec();
+        change.label_call(record.id, &labels);
+        for (run, origins) in runs {
+            change.join_run_labels(*run, &labels, &serde_json::to_value(origins).unwrap_or_default());
+        }
+        if let Some(reader) = reader {
+            let origins = serde_json::to_value(origins).unwrap_or_default();
+            let seen = LabelContext { labels, origins, expires_at: now.plus_seconds(CONTEXT_S) };
+            change.join_context(reader, &seen, now);
+        }
+    }
 }
 
 impl Engine {
@@ -155,7 +226,7 @@ impl Engine {
         let held = counted(tokens).micros();
         let mut bound = |run: RunId, most: Option<u64>, what: &str| {
             if let Some(most) = most {
-                let held = Held { scope: format!("run:{run}:tokens"), micros: held };
+                let held = Held { scope: tokens_of(run), micros: held };
                 spending.tokens.push(Hold { held, limit: counted(most), what: what.to_owned() });
             }
         };
@@ -240,10 +311,76 @@ impl Engine {
             _ => "call.failed",
         };
         let late = Late { status, ended, action, actor: actor.to_owned(), before: Vec::new() };
-        match self.end_late(tenant, &record, late, |_| {}).await {
-            Err(Error::Unmet(_)) => self.answer(tenant, call).await,
-            ended => ended.map_err(Fault::from),
+        let joining = self.joining_of(tenant, &record).await?;
+        let now = self.clock.now();
+        let join = |change: &mut Change| {
+            if let Some(joining) = &joining {
+                joining.join(change, &record, now);
+            }
+        };
+        let ended = match self.end_late(tenant, &record, late, join).await {
+            Err(Error::Unmet(_)) => return self.answer(tenant, call).await,
+            ended => ended.map_err(Fault::from)?,
+        };
+        if let Some(Joining { reader: Some(reader), .. }) = joining {
+            self.contexts.invalidate(&(tenant, reader));
         }
+        Ok(ended)
+    }
+
+    /// What the run has seen to which a call was handed over, and who sees that with its answer.
+    async fn joining_of(&self, tenant: TenantId, record: &CallRecord) -> Result<Option<Joining>, Fault> {
+        let Some(kept) = self.store.agent_run_for(tenant, record.id).await? else { return Ok(None) };
+        let Some(run) = self.store.run(tenant, kept.run).await? else { return Ok(None) };
+        let origins_of = |run: &Run| serde_json::from_value::<Origins>(run.origins.clone()).unwrap_or_default();
+        let (labels, origins) = (Labels::from(run.labels.as_slice()), origins_of(&run));
+        if labels.is_empty() {
+            return Ok(None);
+        }
+        let mut runs = Vec::new();
+        if record.in_run
+            && let Some(own) = self.store.run(tenant, record.run).await?
+        {
+            runs.extend(self.runs_above(tenant, &own).await?);
+            runs.push(own);
+        }
+        let runs = runs.into_iter().map(|run| (run.id, origins_of(&run).join(&origins))).collect();
+        let labels = labels.join(Labels::from(record.labels.as_slice()));
+        Ok(Some(Joining { labels, origins, runs, reader: kept.reader }))
+    }
+
+    /// Cancels the run to which a call was handed over, and the call with it.
+    pub(crate) async fn cancel_handed_over(&self, caller: &Caller, record: &CallRecord) -> Result<(), Fault> {
+        let tenant = caller.tenant;
+        let kept = self.store.agent_run_for(tenant, record.id).await?;
+        let Some(kept) = kept.filter(|kept| kept.is_open) else { return Ok(()) };
+        let run = self.store.run(tenant, kept.run).await?;
+        if let Some(run) = run.filter(|run| !run.state.is_final()) {
+            let why = Some("the call that it answers was cancelled");
+            match self.end_tree(caller, &run, RunState::Cancelled, EventType::RunCancelled, why).await {
+                // It ended by itself meanwhile, and answers.
+                Err(fault) if fault.kind() == FaultKind::Conflict => {}
+                ended => ended?,
+            }
+        }
+        let report = Report {
+            status: Status::Failed,
+            output: None,
+            result: None,
+            error: Some(ToolError::cancelled()),
+            cost: None,
+        };
+        self.end_handed_over(tenant, record.id, report, &caller.principal.to_string()).await.map(drop)
+    }
+
+    /// Says who hosts runs here, once.
+    pub fn hosted_by(&self, hosting: Arc<dyn Hosting>) {
+        let _ = self.hosting.set(hosting);
+    }
+
+    /// The label context in which whoever made a call remembers what its answer has seen.
+    pub fn reader_of(call: &Call) -> String {
+        context_of(&Caller { agent: call.agent, ..call.caller.clone() })
     }
 
     /// Whether a run is over, whoever ended it.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::call::{Attachment, Receipt};
 use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::event::{EventType, NewEvent};
+use toolgate_contracts::runner::PromptMode;
 use toolgate_contracts::{
     Amount, ApprovalStatus, Digest, Envelope, ErrorCode, Fault, GrantId, HeldToken, Id, LeafId, LeaseId, Mode,
     OpeningId, RunId, Runner, Source, Status, Timestamp, ToolError, WorkspaceId,
@@ -26,7 +27,7 @@ use crate::entry::{Details, Entry, commitment, members};
 use crate::external::RECORDED_S;
 use crate::labels::Seen;
 use crate::notify::End;
-use crate::reserve::{Hold, no_room};
+use crate::reserve::{Hold, no_room, taken_of};
 use crate::submit::step;
 use crate::tokens::token_refused;
 use crate::uses;
@@ -116,10 +117,14 @@ pub(crate) enum Written {
 }
 
 impl Prepared {
-    /// Whether its record must be there before it runs: it changes something, it holds money, or somebody else's process
-    /// will look for it.
+    /// Whether its record must be there before it runs: it changes something, it holds money, or somebody else, a process
+    /// or an agent, will look for it.
     pub fn needs_row_first(&self) -> bool {
-        let elsewhere = matches!(self.call.tool.definition.runner, Runner::External(_));
+        let elsewhere = match &self.call.tool.definition.runner {
+            Runner::External(_) | Runner::Task(_) => true,
+            Runner::Prompt(prompt) => prompt.mode == PromptMode::Agent,
+            _ => false,
+        };
         let asked = !matches!(self.consent, Consent::NotAsked);
         self.call.mode != Mode::DryRun
             && (!self.call.is_effect_free() || !self.holds.is_empty() || elsewhere || asked || self.is_counted())
@@ -408,7 +413,7 @@ impl Engine {
                 change.finish_call(call.id, Status::Running, status, ending, taken());
                 let cost = ended.cost.unwrap_or_default();
                 for hold in &prepared.holds {
-                    change.settle(&hold.held, cost);
+                    change.settle(&hold.held, taken_of(&hold.held, cost, ended.units));
                 }
                 if matches!(call.tool.definition.runner, Runner::External(_)) {
                     change.forget_work(call.id);

@@ -12,6 +12,7 @@ use toolgate_store::runs::Run;
 
 use crate::admit::Question;
 use crate::engine::{CALLS_AT_ONCE_MAX, Engine};
+use crate::runner::Foreseen;
 use crate::shared::Quota;
 
 /// A part of a budget that a call needs, and what that budget is called in words.
@@ -20,6 +21,27 @@ pub struct Hold {
     pub held: Held,
     pub limit: Amount,
     pub what: String,
+}
+
+/// A budget of tokens, of a run: counted where money is, each as a millionth.
+const TOKENS: &str = ":tokens";
+
+pub(crate) fn tokens_of(run: RunId) -> String {
+    format!("run:{run}{TOKENS}")
+}
+
+pub(crate) fn counted(tokens: u64) -> Amount {
+    Amount::from_micros(i64::try_from(tokens).unwrap_or(i64::MAX))
+}
+
+/// What a call took of one of its holds. Where nobody counted the tokens of one that took something, all that was held.
+pub(crate) fn taken_of(held: &Held, cost: Amount, units: Option<u64>) -> Amount {
+    match units {
+        _ if !held.scope.ends_with(TOKENS) => cost,
+        Some(units) => counted(units),
+        None if cost.is_zero() => Amount::ZERO,
+        None => Amount::from_micros(held.micros),
+    }
 }
 
 /// Among whose calls a call counts that run at the same time here.
@@ -198,7 +220,50 @@ pub(crate) fn time_over(run: &Run, most_s: u64) -> Timestamp {
     Timestamp::from_millis(until.millis().saturating_add(waited))
 }
 
+/// What a call is expected to take, and what is held of that.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    pub estimate: Option<Amount>,
+    pub holds: Vec<Hold>,
+}
+
 impl Engine {
+    /// What a call may take, by its runner where that knows better than the definition, and by its declared price.
+    pub(crate) fn expected(
+        &self,
+        question: &Question<'_>,
+        (tool, input): (&ResolvedTool, &serde_json::Value),
+        run: Option<RunId>,
+        above: &[Run],
+        now: Timestamp,
+    ) -> Result<Expected, ToolError> {
+        let declared = Question::estimate(tool);
+        let runner = self.runners.get(&tool.definition).ok();
+        let foreseen = runner.and_then(|runner| runner.foresees(question.registry.tenant.id, &tool.definition, input));
+        let estimate = foreseen.and_then(|foreseen| foreseen.cost).or(declared);
+        let Some(Foreseen { cost: _, tokens }) = foreseen else {
+            let holds = match estimate {
+                Some(cost) => question.holds(tool, run, above, cost, now)?,
+                None => Vec::new(),
+            };
+            return Ok(Expected { estimate, holds });
+        };
+        let mut holds = question.holds(tool, run, above, estimate.unwrap_or_default(), now)?;
+        if let (None, Some(Hold { limit, what, .. })) = (estimate, holds.first()) {
+            let message = format!(
+                "{what} is {limit}, and nobody wrote what the model costs; write it with `toolgate provider prices`"
+            );
+            return Err(ToolError::because(ErrorCode::PolicyDenied, "budget", message));
+        }
+        let own = run.and_then(|run| Some((run, question.run?.max_tokens?)));
+        let of_above = above.iter().filter_map(|run| Some((run.id, run.limits.max_tokens?)));
+        for (run, most) in own.into_iter().chain(of_above) {
+            let held = Held { scope: tokens_of(run), micros: counted(tokens).micros() };
+            holds.push(Hold { held, limit: counted(most), what: "the tokens of the run".to_owned() });
+        }
+        Ok(Expected { estimate, holds })
+    }
+
     pub(crate) async fn take_rates(&self, quotas: &[Quota], now: Timestamp) -> Result<(), ToolError> {
         self.shared.rates.take(quotas, now).await.map_err(|refused| {
             let whose = refused.key.split(':').next().unwrap_or("rate");
@@ -241,6 +306,14 @@ impl Engine {
     pub(crate) async fn budget_error(&self, tenant: TenantId, hold: &Hold) -> Result<ToolError, Fault> {
         let balance = self.store.balance(tenant, &hold.held.scope).await?;
         let Hold { held, limit, what } = hold;
+        if held.scope.ends_with(TOKENS) {
+            let (limit, spent, next) = (limit.micros(), balance.spent.micros(), held.micros);
+            let message = format!(
+                "{what}: it may use {limit}, has used {spent}, and the next question may take {next}; raise `max_tokens`, or ask for less"
+            );
+            let error = ToolError::because(ErrorCode::PolicyDenied, "budget", message);
+            return Ok(error.with("limit", limit).with("used", spent));
+        }
         let needed = Amount::from_micros(held.micros);
         let message = format!(
             "{what} is {limit}, of which {} is spent and {} held by calls that run; this call needs {needed}; raise the limit or wait",

@@ -52,6 +52,12 @@ pub trait Runner: Send + Sync {
         None
     }
 
+    /// What a call may take, where the runner knows more of it than the definition says: it is held until it is known what
+    /// the call took.
+    fn foresees(&self, _tenant: TenantId, _definition: &Definition, _input: &Value) -> Option<Foreseen> {
+        None
+    }
+
     /// Why no call of this tool runs here, whatever its input; told in lists, where nobody waits.
     fn refuses(&self, _definition: &Definition) -> Option<ToolError> {
         None
@@ -210,15 +216,29 @@ pub struct Need {
     pub is_met: bool,
 }
 
+/// What a call that asks a model may take at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    /// `None` where nobody wrote a price, which is not the same as free.
+    pub cost: Option<Amount>,
+    pub tokens: u64,
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub enum Outcome {
     Done(Done),
     /// It failed, and for a call with effects: nothing happened, or what happened is told in the error.
     Failed(ToolError),
+    /// The same where it is known what that took. It is not tried again: whoever ran it did that.
+    Spent {
+        error: ToolError,
+        cost: Option<Amount>,
+        units: u64,
+    },
     /// It may have happened or not. Only for calls with effects; another's counts as failed.
     Unknown(String),
-    /// Carried out by somebody else's process, which will report.
+    /// Carried out by somebody else's process, or by an agent, which will report.
     HandedOver,
 }
 

@@ -6,7 +6,9 @@ use toolgate_contracts::agent::MAX_DEPTH_DEFAULT;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
-use toolgate_contracts::{CallId, Caller, Fault, Limits, Page, Permission, RunId, Status, StepId, TenantId, Timestamp};
+use toolgate_contracts::{
+    CallId, Caller, Fault, FaultKind, Limits, Page, Permission, RunId, Status, StepId, TenantId, Timestamp,
+};
 use toolgate_policy::labels::Origins;
 use toolgate_registry::toolset::View;
 use toolgate_store::Change;
@@ -22,6 +24,10 @@ const SHOWN_RUNS_MAX: u32 = 500;
 const SHOWN_STEPS_MAX: u32 = 500;
 const SHOWN_CALLS_MAX: u32 = 200;
 const TITLE_BYTES_MAX: usize = 300;
+/// The rule that a run breaks which would stand deeper than it may.
+pub const TOO_DEEP: &str = "max_depth";
+/// Why a run ends that nobody ended by itself.
+const ABOVE_ENDED: &str = "the run above it has ended";
 /// Deeper than any `max_depth` that makes sense.
 const RUNS_ABOVE_MAX: usize = 100;
 
@@ -78,15 +84,27 @@ impl Engine {
         new: NewRun,
         more: impl FnOnce(&mut Change, &Run) + Send,
     ) -> Result<Run, Fault> {
-        caller.require(&Permission::CALLS_CREATE)?;
-        let NewRun { title, agent, parent_run_id, limits, labels } = new;
-        check_title("title", title.as_deref())?;
-        let snapshot = self.registry.snapshot();
-        let registry = snapshot.tenant(caller.tenant)?;
-        let parent = match parent_run_id {
+        let parent = match new.parent_run_id {
             Some(id) => Some(self.own_run(caller, id).await.map_err(|fault| fault.at("/parent_run_id"))?),
             None => None,
         };
+        self.open_run_below(caller, parent, new, more).await
+    }
+
+    /// The same below a run that whoever asks may name, where another opens it: an agent below the run of one that asks it.
+    pub async fn open_run_below(
+        &self,
+        caller: &Caller,
+        parent: Option<Run>,
+        new: NewRun,
+        more: impl FnOnce(&mut Change, &Run) + Send,
+    ) -> Result<Run, Fault> {
+        caller.require(&Permission::CALLS_CREATE)?;
+        let NewRun { title, agent, parent_run_id: _, limits, labels } = new;
+        check_title("title", title.as_deref())?;
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let parent_run_id = parent.as_ref().map(|parent| parent.id);
         if parent.as_ref().is_some_and(|parent| parent.state.is_final()) {
             return Err(Fault::conflict("the parent run has ended", "open a run without it").at("/parent_run_id"));
         }
@@ -166,9 +184,8 @@ impl Engine {
             most = most.min(run.limits.max_depth.unwrap_or(MAX_DEPTH_DEFAULT));
             if depth > most {
                 let told = format!("runs may stand {most} deep under each other");
-                return Err(
-                    Fault::conflict(told, "raise `max_depth`, or open the run under the root").at("/parent_run_id")
-                );
+                let fault = Fault::conflict(told, "raise `max_depth`, or open the run under the root");
+                return Err(fault.by_rule(TOO_DEEP).at("/parent_run_id"));
             }
             above = match run.parent_run_id {
                 Some(id) => self.store.run(caller.tenant, id).await?,
@@ -397,6 +414,40 @@ impl Engine {
             }
         };
         check_title("reason", reason)?;
+        self.end_tree(caller, &run, state, event_type, reason).await?;
+        self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
+    }
+
+    /// Cancels what stands below a run that has ended.
+    pub async fn cancel_below(&self, tenant: TenantId, run: &Run) -> Result<(), Fault> {
+        let slug = self.registry.snapshot().tenant(tenant)?.tenant.slug.clone();
+        let caller = &Self::server_for(tenant, slug, run.principal);
+        let below = self.store.runs_below(tenant, run).await?;
+        for id in below.into_iter().filter(|id| *id != run.id) {
+            let Some(below) = self.store.run(tenant, id).await?.filter(|run| !run.state.is_final()) else {
+                continue;
+            };
+            let why = Some(ABOVE_ENDED);
+            match Box::pin(self.end_tree(caller, &below, RunState::Cancelled, EventType::RunCancelled, why)).await {
+                // It ended by itself meanwhile.
+                Err(fault) if fault.kind() == FaultKind::Conflict => {}
+                ended => ended?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a run, and with it those below it: they may call nothing any more, and nobody waits for them. Whoever hosts
+    /// one of them sees its state and stops.
+    pub(crate) async fn end_tree(
+        &self,
+        caller: &Caller,
+        run: &Run,
+        state: RunState,
+        event_type: EventType,
+        reason: Option<&str>,
+    ) -> Result<(), Fault> {
+        let tenant = caller.tenant;
         let now = self.clock.now();
         let ended = Fault::conflict(format!("the run is {} already", run.state), "there is nothing to end");
         let mut data = Map::new();
@@ -404,19 +455,28 @@ impl Engine {
             data.insert("reason".to_owned(), reason.into());
         }
         let event = run_event(caller, event_type, data, now);
-        let mut change = Change::new(caller.tenant);
+        let mut change = Change::new(tenant);
         change.move_run(run.id, state, reason, now, ended).append_events(run.id, Place::Counted, None, &[event], now);
-        // What is below it may call nothing any more either.
-        let below = self.store.runs_below(caller.tenant, &run).await?;
-        for run in &below {
-            change.cancel_questions_of(*run, now);
+        let below = self.store.runs_below(tenant, run).await?;
+        for id in &below {
+            if *id != run.id {
+                let data = [("run_id".to_owned(), run.id.to_string().into())].into_iter().collect();
+                change.cancel_run(*id, ABOVE_ENDED, &run_event(caller, EventType::RunCancelled, data, now), now);
+            }
+            change.cancel_questions_of(*id, now);
+        }
+        // Nobody below waits for people any more.
+        if let Some(above) = run.parent_run_id {
+            let data = [("run_id".to_owned(), run.id.to_string().into())].into_iter().collect();
+            change.resume_run(above, &run_event(caller, EventType::RunResumed, data, now), now);
         }
         self.store.commit(change).await?;
-        self.signal(caller.tenant, run.id, None);
-        for run in below {
-            self.end_calls_of(caller, run, state).await?;
+        for id in below {
+            self.signal(tenant, id, None);
+            let state = if id == run.id { state } else { RunState::Cancelled };
+            self.end_calls_of(caller, id, state).await?;
         }
-        self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
+        Ok(())
     }
 
     /// Takes back what waits in a run that is over, and stops what runs where that is wanted.
@@ -431,8 +491,9 @@ impl Engine {
             }
         }
         if state == RunState::Cancelled {
+            // Everyone's: whose they are was judged with the run.
             let open = CallFilter { run: Some(run), status: Some(Status::Running), ..CallFilter::default() };
-            for call in self.list_calls(caller, &open, None, SHOWN_CALLS_MAX).await?.items {
+            for call in self.store.calls(caller.tenant, &Sight::Everything, &open, None, SHOWN_CALLS_MAX).await?.items {
                 // One that ended meanwhile needs no cancelling.
                 let _ = self.ask_to_stop(caller, call.id).await;
             }

@@ -37,7 +37,7 @@ use crate::admit::{Admitted, Decision, Question, Refusal, Refused, Step, Verdict
 use crate::engine::Engine;
 use crate::labels::Seen;
 use crate::record::{Consent, Ended, Prepared, Written};
-use crate::reserve::{Crowd, ParallelPlaces};
+use crate::reserve::{Crowd, Expected, ParallelPlaces};
 use crate::tokens::other_run;
 
 /// What was asked, by whom, as whom, and where: step 1.
@@ -387,24 +387,25 @@ impl Engine {
             }
         }
         let clock = crate::admit::Stopwatch::start();
-        let estimate = Question::estimate(&tool);
         let run = asked.run.as_ref().map(|run| run.id);
-        let holds = match estimate.filter(|_| !dry) {
-            Some(cost) => question.holds(&tool, run, &asked.above, cost, now),
-            None => Ok(Vec::new()),
+        // What is only planned takes nothing.
+        let expected = if dry {
+            Ok(Expected { estimate: Question::estimate(&tool), ..Expected::default() })
+        } else {
+            self.expected(&question, (&tool, &input), run, &asked.above, now)
         };
-        let reserved = match holds {
-            Ok(holds) => match self.take_places(&own_places(asked.manner, &question, run)) {
+        let reserved = match expected {
+            Ok(expected) => match self.take_places(&own_places(asked.manner, &question, run)) {
                 Ok(place) => self
                     .take_rates(&question.quotas(&tool, run), now)
                     .instrument(step("reserve"))
                     .await
-                    .map(|()| (holds, place)),
+                    .map(|()| (expected, place)),
                 Err(error) => Err(error),
             },
             Err(error) => Err(error),
         };
-        let (holds, place) = match reserved {
+        let (Expected { estimate, holds }, place) = match reserved {
             Ok(reserved) => reserved,
             Err(error) => {
                 let refused = refused(Step::Reserve, decision, tool, input, error);

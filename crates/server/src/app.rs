@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use toolgate_agents::{Host, Models};
+use toolgate_agents::{Agents, Host, Models};
 use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
 use toolgate_egress::mail::Mailer;
 use toolgate_engine::audit::Pinned;
@@ -142,11 +142,15 @@ impl App {
         };
         let models = Models::new(&wiring);
         let runners = (code.runners)(&wiring);
+        let agents = Agents::default();
         let engine = Engine::new(Parts {
             store: store.clone(),
             registry: Arc::clone(&registry),
             keyring: keyring.clone(),
-            runners: runners.with("external", Arc::new(External)),
+            runners: runners
+                .with("external", Arc::new(External))
+                .with("prompt", Arc::new(agents.clone()))
+                .with("task", Arc::new(agents.clone())),
             shared: Shared::open(config.redis_url()).await?,
             metrics: Arc::clone(&exposition.calls),
             clock: clock.clone(),
@@ -159,6 +163,7 @@ impl App {
         engine.start(store.kind() == Kind::Sqlite).await?;
         engine.keep_living();
         let host = Host::new(engine.clone(), Arc::clone(&registry), models.clone());
+        agents.hosted_by(&host);
         let workflows = Workflows::new(engine.clone(), Arc::clone(&registry), Some(Arc::new(host.clone())));
         let app = Self(Arc::new_cyclic(|inner: &std::sync::Weak<Inner>| Inner {
             mcp: Surface::new(toolgate_mcp::serve::Parts {

@@ -64,6 +64,10 @@ CREATE TABLE agent_runs (
     waits_for {uuid},
     -- The call that it answers when it ends.
     for_call {uuid},
+    -- The call that began it, whether or not it waits for the answer.
+    begun_by {uuid},
+    -- For whom it is remembered what the answer of that call has seen: a label context.
+    reader TEXT,
     outputs TEXT,
     is_open {int} NOT NULL DEFAULT 1,
     created_at {int} NOT NULL,
@@ -71,6 +75,7 @@ CREATE TABLE agent_runs (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
 ) {strict};
 CREATE INDEX agent_runs_open ON agent_runs (run_id) WHERE is_open = 1;
+CREATE INDEX agent_runs_for_call ON agent_runs (tenant_id, for_call) WHERE for_call IS NOT NULL;
 
 CREATE TABLE agent_turns (
     tenant_id {uuid} NOT NULL,

@@ -4,7 +4,7 @@ mod list;
 mod record;
 
 use toolgate_contracts::agent::SideEffects;
-use toolgate_contracts::definition::EgressClass;
+use toolgate_contracts::definition::{EgressClass, Label};
 use toolgate_contracts::{
     AgentId, ApprovalId, CallId, Digest, Fault, GrantId, Mode, Principal, RunId, Source, StepId, Timestamp, TokenId,
     ToolId, WorkspaceId,
@@ -12,6 +12,7 @@ use toolgate_contracts::{
 
 use crate::Value;
 use crate::change::{Change, Expect};
+use crate::value::json_text;
 
 pub use list::{CallFilter, CallSummary, Sight, TokenSight, ToolVersions};
 pub use record::{CallRecord, Interrupted};
@@ -218,6 +219,11 @@ impl Change {
             "UPDATE calls SET status = 'outcome_unknown', error = $3, attempts = $4 WHERE tenant_id = $1 AND id = $2 AND status = 'running'",
             [id.into(), error.into(), attempts.into()],
         )
+    }
+
+    /// What whoever reads its result has seen, where that is known only at its end.
+    pub fn label_call(&mut self, id: CallId, labels: &[Label]) -> &mut Self {
+        self.then("UPDATE calls SET labels = $3 WHERE tenant_id = $1 AND id = $2", [id.into(), json_text(&labels)])
     }
 
     /// Asks whoever runs the call to stop.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use toolgate_contracts::definition::Label;
+use toolgate_contracts::event::NewEvent;
 use toolgate_contracts::{AgentId, Fault, Limits, Page, Principal, RunId, StepId, TenantId, Timestamp, WorkspaceId};
 use utoipa::ToSchema;
 
@@ -162,6 +163,16 @@ impl Change {
              WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human')",
             [run.into(), state.as_str().into(), reason.into(), now.into()],
         )
+    }
+
+    /// Cancels a run that has not ended, because one above it has; `event` is `run.cancelled`. One that has is as it is.
+    pub fn cancel_run(&mut self, run: RunId, reason: &str, event: &NewEvent, now: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE runs SET state = 'cancelled', reason = $3, event_seq = event_seq + 1, updated_at = $4
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human')",
+            [run.into(), reason.into(), now.into()],
+        );
+        self.append_taken(run, event, now)
     }
 
     pub fn insert_step(&mut self, step: &Step) -> &mut Self {

@@ -1,10 +1,9 @@
 //! A run ends: its outputs are kept, its log says why, and the call that it answers is answered.
 
 use serde_json::{Value, json};
-use toolgate_contracts::agent_outputs::AgentOutputs;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{EventType, NewEvent};
-use toolgate_contracts::{Fault, Status, TenantId, ToolError};
+use toolgate_contracts::{Amount, Fault, RunId, Status, TenantId, ToolError};
 use toolgate_engine::control::Report;
 use toolgate_store::agent_runs::AgentRun;
 use toolgate_store::events::Place;
@@ -54,8 +53,13 @@ impl Host {
         let state = if run.state.is_final() { run.state } else { ended_as(error.as_ref()) };
         // The call that it answers first: whoever finds the run open afterwards does it again, and finds it done.
         if let Some(call) = kept.for_call {
-            let report = report(run, state, &outputs, error.as_ref());
-            self.0.engine.end_handed_over(tenant, call, report, &run.principal.to_string()).await?;
+            let output = self.output_for(tenant, call, run.id, &outputs).await?;
+            let cost = self.model_cost(tenant, run.id).await?;
+            let report = report(run, state, output, error.as_ref(), cost);
+            let actor = run.principal.to_string();
+            let answered = self.0.engine.end_handed_over(tenant, call, report, &actor).await?;
+            // Whoever waits for it may go on, also where nobody attends to what could.
+            self.look_at(tenant, answered.run_id);
         }
         let now = self.0.engine.now();
         let mut change = Change::new(tenant);
@@ -76,7 +80,15 @@ impl Host {
             Err(error) => return Err(error.into()),
         }
         self.0.engine.signal_run(tenant, run.id);
+        // Whatever is left below answers nobody any more.
+        self.0.engine.cancel_below(tenant, run).await?;
         Ok(Left::Ended)
+    }
+
+    /// What the run's own questions cost.
+    async fn model_cost(&self, tenant: TenantId, run: RunId) -> Result<Option<Amount>, Fault> {
+        let costs = self.0.store.agent_turns(tenant, run).await?.into_iter().filter_map(|turn| turn.cost);
+        Ok(costs.reduce(|sum, cost| sum + cost))
     }
 }
 
@@ -103,19 +115,25 @@ fn ending_events(run: &Run, error: Option<&ToolError>, at: toolgate_contracts::T
 }
 
 /// What whoever called the agent as a tool gets.
-fn report(run: &Run, state: RunState, outputs: &AgentOutputs, error: Option<&ToolError>) -> Report {
+fn report(
+    run: &Run,
+    state: RunState,
+    output: Result<Value, ToolError>,
+    error: Option<&ToolError>,
+    cost: Option<Amount>,
+) -> Report {
     let failed = |error: ToolError| Report {
         status: Status::Failed,
         output: None,
         result: None,
         error: Some(error.with("run_id", run.id.to_string())),
-        cost: None,
+        cost,
     };
     match (state, error) {
-        (RunState::Completed, _) => {
-            let output = json!({"response": outputs.response, "run_id": run.id});
-            Report { status: Status::Completed, output: Some(output), result: None, error: None, cost: None }
-        }
+        (RunState::Completed, _) => match output {
+            Ok(output) => Report { status: Status::Completed, output: Some(output), result: None, error: None, cost },
+            Err(error) => failed(error),
+        },
         (_, Some(error)) => failed(error.clone()),
         (_, None) => failed(ToolError::cancelled()),
     }

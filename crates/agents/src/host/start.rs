@@ -40,19 +40,29 @@ pub struct NewAgentRun {
     pub labels: Vec<Label>,
 }
 
+/// The call by which an agent was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct BegunBy {
+    pub call: CallId,
+    /// The call ends with the run, and says what the run says.
+    pub answers: bool,
+    /// The label context of whoever reads the answer.
+    pub reader: String,
+}
+
 impl Host {
     /// Begins a run of an agent, by its name or id. It goes on by itself.
     pub async fn start(&self, caller: &Caller, agent: &str, new: NewAgentRun) -> Result<RunId, Fault> {
         self.start_for(caller, agent, new, None).await
     }
 
-    /// The same for a call that it answers when it ends.
+    /// The same for a call that began it.
     pub(crate) async fn start_for(
         &self,
         caller: &Caller,
         agent: &str,
         new: NewAgentRun,
-        for_call: Option<CallId>,
+        begun_by: Option<BegunBy>,
     ) -> Result<RunId, Fault> {
         caller.require(&Permission::AGENTS_RUN)?;
         let snapshot = self.0.registry.snapshot();
@@ -76,7 +86,19 @@ impl Host {
         let replica = self.0.engine.replica().to_owned();
         // Whoever shows a token for one run begins what is below it all the same.
         let opener = Caller { token: None, ..acting };
-        let opened = self.0.engine.open_run_with(&opener, new, move |change, run| {
+        // Below a run of whoever asks, which the agent itself could not name.
+        let parent = match parent_run_id {
+            Some(id) => {
+                let above = self.0.engine.own_run(&Caller { token: None, ..caller.clone() }, id).await;
+                Some(above.map_err(|fault| fault.at("/parent_run_id"))?)
+            }
+            None => None,
+        };
+        let (for_call, begun_by, reader) = match begun_by {
+            None => (None, None, None),
+            Some(BegunBy { call, answers, reader }) => (answers.then_some(call), Some(call), Some(reader)),
+        };
+        let opened = self.0.engine.open_run_below(&opener, parent, new, move |change, run| {
             change.insert_agent_run(&AgentRun {
                 run: run.id,
                 plan: plan_text,
@@ -84,6 +106,8 @@ impl Host {
                 holder: Some(replica),
                 waits_for: None,
                 for_call,
+                begun_by,
+                reader,
                 outputs: None,
                 is_open: true,
                 created_at: run.created_at,

@@ -23,11 +23,12 @@ use toolgate_store::grants::Grant;
 
 use super::judge::{Again, Around, exact};
 use super::{BY_MODE, BY_TIMEOUT, Binding};
-use crate::admit::{Admitted, Question};
+use crate::admit::Admitted;
 use crate::asking::Asking;
 use crate::call::{Call, Lent};
 use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
+use crate::reserve::Expected;
 use crate::runner::OutputSink;
 use crate::uses::Uses;
 
@@ -197,20 +198,15 @@ impl Engine {
         let now = self.clock.now();
         let today = now.day();
         let reference = exact(&record)?;
-        let (places, holds, estimate) = {
+        let (places, expected) = {
             let question = self.question_again(registry, snapshot.revision, &around, &record, &reference, &today);
             let run = record.in_run.then_some(record.run);
             // No place is free: the next round tries again.
             let Ok(places) = self.take_places(&question.parallel_limits(run)) else { return Ok(()) };
-            let estimate = Question::estimate(&admitted.tool);
-            let holds = match estimate {
-                Some(cost) => question.holds(&admitted.tool, run, &around.above, cost, now),
-                None => Ok(Vec::new()),
-            };
-            (places, holds, estimate)
+            (places, self.expected(&question, (&admitted.tool, &admitted.input), run, &around.above, now))
         };
-        let holds = match holds {
-            Ok(holds) => holds,
+        let Expected { estimate, holds } = match expected {
+            Ok(expected) => expected,
             Err(error) => return self.turn_down(tenant, &record, error).await,
         };
         let secrets = self.secrets_of(tenant, record.principal, record.workspace, record.mode, &admitted.tool).await?;

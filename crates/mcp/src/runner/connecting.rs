@@ -183,6 +183,7 @@ fn without_tokens(outcome: Outcome, redactor: &Redactor) -> Outcome {
             Outcome::Done(done)
         }
         Outcome::Failed(error) => Outcome::Failed(redacted(error, redactor)),
+        Outcome::Spent { error, cost, units } => Outcome::Spent { error: redacted(error, redactor), cost, units },
         Outcome::Unknown(why) => Outcome::Unknown(redactor.redact_text(&why).into_owned()),
         Outcome::HandedOver => Outcome::HandedOver,
     }

@@ -5,7 +5,7 @@
 
 use toolgate_contracts::Definition;
 use toolgate_contracts::definition::{EgressClass, Origin, Sink};
-use toolgate_contracts::runner::{Prompt, PromptMode, Python, Runner, Wasm};
+use toolgate_contracts::runner::{Python, Runner, Wasm};
 
 use super::Labels;
 
@@ -56,8 +56,7 @@ fn by_runner(definition: &Definition) -> Labels {
         Runner::Mcp(_)
         | Runner::Http(_)
         | Runner::Openapi(_)
-        | Runner::External(_)
-        | Runner::Prompt(Prompt { mode: PromptMode::Agent, .. }) => Labels::UNTRUSTED,
+        | Runner::External(_) => Labels::UNTRUSTED,
         Runner::Python(Python { hosts, .. }) | Runner::Wasm(Wasm { hosts, .. }) if !hosts.is_empty() => {
             Labels::UNTRUSTED
         }
@@ -74,6 +73,7 @@ fn by_runner(definition: &Definition) -> Labels {
         Runner::Builtin(_)
         | Runner::Python(_)
         | Runner::Wasm(_)
+        // What an agent has seen that was asked joins with its answer, when it is known.
         | Runner::Prompt(_)
         | Runner::Task(_)
         | Runner::Composition(_)

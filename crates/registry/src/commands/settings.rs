@@ -1,6 +1,6 @@
 //! How a tenant works: its settings, replaced as a whole.
 
-use toolgate_contracts::{Caller, Fault, Permission, TenantSettings};
+use toolgate_contracts::{Caller, Fault, ModelRef, Permission, TenantSettings};
 
 use super::Registry;
 
@@ -27,7 +27,7 @@ impl Registry {
 }
 
 fn check(settings: &TenantSettings) -> Result<(), Fault> {
-    let TenantSettings { approval_expires_s, remind_before_s, asks_per_run_max, hosts, .. } = settings;
+    let TenantSettings { approval_expires_s, remind_before_s, asks_per_run_max, hosts, default_model, .. } = settings;
     if !(1..=EXPIRES_S_MAX).contains(approval_expires_s) {
         let told = format!("`approval_expires_s` is {approval_expires_s}");
         return Err(Fault::invalid(told, format!("give 1 to {EXPIRES_S_MAX} seconds")).at("/approval_expires_s"));
@@ -39,6 +39,9 @@ fn check(settings: &TenantSettings) -> Result<(), Fault> {
     if *asks_per_run_max == 0 {
         let told = "`asks_per_run_max` is 0, so every call that asks would be refused";
         return Err(Fault::invalid(told, "give at least 1").at("/asks_per_run_max"));
+    }
+    if let Some(model) = default_model {
+        model.parse::<ModelRef>().map_err(|fault| fault.at("/default_model"))?;
     }
     if let Some(hosts) = hosts
         && hosts.len() > HOSTS_MAX

@@ -331,6 +331,14 @@ fn runner(runner: &Runner, findings: &mut Vec<Finding>) {
             ));
         }
         Runner::Prompt(prompt) => prompt_needs(prompt, findings),
+        Runner::Task(task) if task.agent.is_none() => {
+            findings.push(Finding::error(
+                "runner.prompt",
+                "/runner",
+                "a task needs `agent`, who does it",
+                "add `agent:` with its name",
+            ));
+        }
         Runner::Composition(composition) => steps(composition, findings),
         _ => {}
     }

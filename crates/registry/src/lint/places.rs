@@ -26,11 +26,19 @@ pub(super) fn check(definition: &Definition, known: Option<&dyn Known>, findings
         Runner::Composition(composition) => places.composition(composition, known),
         Runner::Prompt(prompt) => {
             places.text("/runner/template", &prompt.template);
+            if let Some(agent) = &prompt.agent {
+                places.text("/runner/agent", agent);
+            }
             if let Some(skill) = &prompt.skill {
                 places.skill(skill, known);
             }
         }
-        Runner::Task(task) => places.text("/runner/task", &task.task),
+        Runner::Task(task) => {
+            places.text("/runner/task", &task.task);
+            if let Some(agent) = &task.agent {
+                places.text("/runner/agent", agent);
+            }
+        }
         Runner::Sql(sql) => places.statement(sql),
         _ => {}
     }

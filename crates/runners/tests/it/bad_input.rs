@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use toolgate_contracts::ErrorCode::{self, NetworkError, PolicyDenied, Timeout, ValidationError};
 use toolgate_contracts::ToolError;
 use toolgate_engine::{Outcome, Outside, Runner as _, testing};
-use toolgate_runners::{Compositions, Expressions, Requests, Snippets, Unasked};
+use toolgate_runners::{Compositions, Expressions, Requests, Snippets};
 use toolgate_sandbox::{Sandbox, Settings, Spawner};
 
 use crate::world::{Server, World, answer, done, echo_of, every_world, failed, json_answer};
@@ -396,7 +396,6 @@ async fn what_looks_like_a_template_is_a_value() {
         });
         let step = json!({"id": "say", "tool": "echo", "input": {"text": "{{ input.q }}!"}});
         let chain = json!({"kind": "composition", "steps": [step]});
-        let prompt = json!({"kind": "prompt", "mode": "direct", "template": "Translate: {{ q }}"});
         let cel = json!({"kind": "expression", "cel": "input.q"});
         for value in [
             "{{ 7 * 7 }}",
@@ -422,8 +421,6 @@ async fn what_looks_like_a_template_is_a_value() {
             }
             let plan = Compositions::default().plan(&world.call(&chain, json!({"q": value}))).await.unwrap();
             assert_eq!(plan["would_call"][0]["input"]["text"], format!("{value}!"));
-            let plan = Unasked::default().plan(&world.call(&prompt, json!({"q": value}))).await.unwrap();
-            assert_eq!(plan["would_ask"]["prompt"], format!("Translate: {value}"));
             let call = world.call(&cel, json!({"q": value}));
             let said = done(Expressions::default().run(testing::permit(call)).await);
             assert_eq!(said.result.structured.unwrap(), value);

@@ -5,7 +5,6 @@
 mod bad_input;
 mod http;
 mod openapi;
-mod prompt;
 mod python;
 mod script;
 mod server;

@@ -191,6 +191,8 @@ impl Store {
               AND ((c.holder = $2 AND c.created_at < $3)
                 OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || c.holder AND l.expires_at > $1))
               AND NOT EXISTS (SELECT 1 FROM work w WHERE w.tenant_id = c.tenant_id AND w.call_id = c.id)
+              AND NOT EXISTS (SELECT 1 FROM agent_runs a
+                WHERE a.tenant_id = c.tenant_id AND a.for_call = c.id AND a.is_open = 1)
             ORDER BY c.id LIMIT 500";
         let parameters = vec![now.into(), own.into(), since.into()];
         let rows = self.query(&Scope::Everyone("a dead replica's calls are anyone's"), sql, parameters).await?;
