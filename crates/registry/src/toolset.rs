@@ -8,14 +8,18 @@ use std::fmt;
 use toolgate_contracts::agent::{Limits, SideEffects, Toolset};
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::{EgressClass, ToolState, Visibility};
+use toolgate_contracts::runner::Builtin;
 use toolgate_contracts::{
-    AgentState, Caller, ErrorCode, Fault, FaultKind, FoldedName, HeldToken, KillScope, Permission, Profile, Slug,
-    ToolError, ToolRef,
+    AgentState, Caller, ErrorCode, Fault, FaultKind, FoldedName, HeldToken, KillScope, Permission, Profile, Runner,
+    Slug, ToolError, ToolRef,
 };
 use toolgate_store::catalog::StoredAgent;
 
 use crate::snapshot::{ResolvedTool, Switch, TenantRegistry, TenantTool};
 use crate::subject::facts;
+
+/// The function by which a long result is read on.
+const READ_RESULT: &str = "read_result";
 
 /// Why a tool is in the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub enum Member {
     Group(String),
     /// The agent's tool set is open, and the tool is user-facing.
     Open,
+    /// It reads what the agent's own calls gave, in the run that made them.
+    OwnResults,
     /// No agent acts: a person or a key has every user-facing tool they are permitted.
     UserFacing,
 }
@@ -123,6 +129,7 @@ impl fmt::Display for Member {
             Self::Custom => f.write_str("in custom_tools"),
             Self::Group(group) => write!(f, "in tool group {group}"),
             Self::Open => f.write_str("open tool set"),
+            Self::OwnResults => f.write_str("reads the results of its own calls"),
             Self::UserFacing => f.write_str("user-facing"),
         }
     }
@@ -202,7 +209,7 @@ impl<'a> View<'a> {
             None => Member::UserFacing,
             Some(agent) => self.agent_has(agent, tool)?,
         };
-        if let Some(limits) = self.run {
+        if let Some(limits) = self.run.filter(|_| !self.reads_own(tool)) {
             within(limits, tool)?;
         }
         // A set that cannot be read refuses too, when it is asked: then the caller is told why.
@@ -262,6 +269,8 @@ impl<'a> View<'a> {
             Member::Group(group.clone())
         } else if agent.spec.toolset == Toolset::Open {
             Member::Open
+        } else if self.reads_own(tool) {
+            Member::OwnResults
         } else {
             return Err(Outside::NotAssigned);
         };
@@ -271,8 +280,19 @@ impl<'a> View<'a> {
             return Err(Outside::WriteNotAssigned);
         }
         admitted(agent.profile.as_ref().and_then(profile_of), tool)?;
-        within(&agent.spec.limits, tool)?;
+        if !self.reads_own(tool) {
+            within(&agent.spec.limits, tool)?;
+        }
         Ok(member)
+    }
+
+    /// In a run, an agent that was shown the beginning of a result may read the rest: it is the answer to a call that it was
+    /// allowed, so no list of tools that leaves this one out takes it away.
+    fn reads_own(&self, tool: &ResolvedTool) -> bool {
+        let reads = |builtin: &Builtin| builtin.function == READ_RESULT;
+        self.agent.is_some()
+            && self.run.is_some()
+            && matches!(&tool.definition.runner, Runner::Builtin(builtin) if reads(builtin))
     }
 
     /// Whoever comes with a key is outside, and so is an agent, whoever asks what it has; a browser session and the

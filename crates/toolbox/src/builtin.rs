@@ -17,9 +17,10 @@ use toolgate_runners::{Databases, Scripts, Snippets};
 use toolgate_store::Store;
 
 use crate::{
-    append_note, calculator, database_read, delete_file, describe_tool, echo, find_note, get_status_check, http_get,
-    http_request, json_query, list_files, list_tools, manage_tools, now, query_gauge, read_file, run_python,
-    run_script, run_sql_write, search_tools, send_email, sign_text, update_yaml, wait, web_search, write_file,
+    append_note, calculator, database_read, delete_file, describe_tool, echo, find_note, get_status_check,
+    get_task_status, http_get, http_request, json_query, list_agents, list_files, list_tools, manage_tools, now,
+    query_gauge, read_file, read_result, retry_session, run_python, run_script, run_sql_write, search_tools,
+    send_email, sign_text, update_yaml, wait, web_search, write_file,
 };
 
 /// What functions work with.
@@ -197,9 +198,11 @@ const FUNCTIONS: &[Function] = &[
         Box::pin(get_status_check::run(tools, permit))
     })
     .ready(at_once!(ready get_status_check::ready)),
+    function!(get_task_status, Floor::NOTHING, None, |tools, permit| Box::pin(get_task_status::run(tools, permit))),
     function!(http_get, ASKS_ANYBODY, at_once!(http_get::plan)),
     function!(http_request, SENDS_TO_ANYBODY, at_once!(http_request::plan)),
     function!(json_query, Floor::NOTHING, None),
+    function!(list_agents, Floor::NOTHING, None),
     function!(list_files, READS, None),
     function!(list_tools, Floor::NOTHING, None),
     function!(manage_tools, CHANGES_STATE, Some(|tools, call| Box::pin(manage_tools::plan(tools, call))))
@@ -217,6 +220,8 @@ const FUNCTIONS: &[Function] = &[
     .ready(at_once!(ready of tenant run_script::ready)),
     function!(now, Floor::NOTHING, None),
     function!(read_file, READS, None),
+    function!(read_result, Floor::NOTHING, None, |tools, permit| Box::pin(read_result::run(tools, permit))),
+    function!(retry_session, CHANGES_STATE, None, |tools, permit| Box::pin(retry_session::run(tools, permit))),
     function!(run_python, Floor::NOTHING, None)
         .ready(|tools, definition, _| Box::pin(run_python::ready(tools, definition))),
     function!(run_sql_write, CHANGES_TABLES, Some(|tools, call| Box::pin(run_sql_write::plan(tools, call))))
@@ -242,10 +247,14 @@ const NAMES: [&str; FUNCTIONS.len()] = {
     names
 };
 
-const DEFINITIONS: [CodeTool; FUNCTIONS.len()] = {
-    let mut tools = [FUNCTIONS[0].tool; FUNCTIONS.len()];
+/// Shipped, and no function: another kind runs it.
+const DELEGATE: CodeTool =
+    CodeTool { file: "tools/delegateToAgent/TOOL.md", text: include_bytes!("../tools/delegateToAgent/TOOL.md") };
+
+const DEFINITIONS: [CodeTool; FUNCTIONS.len() + 1] = {
+    let mut tools = [DELEGATE; FUNCTIONS.len() + 1];
     let mut index = 0;
-    while index < tools.len() {
+    while index < FUNCTIONS.len() {
         tools[index] = FUNCTIONS[index].tool;
         index += 1;
     }
