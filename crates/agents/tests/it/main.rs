@@ -6,6 +6,7 @@
 mod bodies;
 mod forms;
 mod recorded;
+mod replay;
 mod scripted;
 mod sending;
 mod world;
