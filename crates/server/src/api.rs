@@ -26,6 +26,7 @@ mod plugins;
 mod policies;
 mod profiles;
 mod providers;
+mod replay;
 mod runs;
 pub mod schemas;
 mod search;
@@ -225,6 +226,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(agent_runs::start))
         .routes(routes!(agent_runs::outputs))
         .routes(routes!(agent_runs::resume))
+        .routes(routes!(replay::bundle))
+        .routes(routes!(replay::again))
         .routes(routes!(skills::list, skills::add))
         .routes(routes!(skills::show, skills::delete))
         .routes(routes!(skills::fill))

@@ -169,6 +169,7 @@ const SENT: &[(&str, &str, &str)] = &[
     ("POST /api/v1/profiles", "", r#"{"name": "made{n}"}"#),
     ("PUT /api/v1/profiles/{profile}", "", r#"{"name": "{profile}"}"#),
     ("POST /api/v1/retention", "", r#"{"older_than_days": 100}"#),
+    ("POST /api/v1/replay", "", r#"{"run": "01930000-0000-7000-8000-000000000001"}"#),
     ("POST /api/v1/runs/{run}/inputs", "", QUESTION),
     ("PUT /api/v1/runs/{run}/state", "", r#"{"state": "completed"}"#),
     ("POST /api/v1/runs/{run}/steps", "", r#"{"title": "First"}"#),
