@@ -201,7 +201,7 @@ pub struct BundleCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Signature {
-    /// As `toolgate audit key` prints it.
+    /// As `toolgate audit verify --live --json` prints it.
     pub key: String,
     pub note: String,
 }
@@ -302,7 +302,7 @@ impl Read {
         let signed = statement::verify(self.signature.note.as_bytes(), FORMAT, &self.digest, keys);
         signed.cloned().map_err(|broken| {
             let told = format!("the signature does not hold: {broken}");
-            refused(told, "compare the key with what `toolgate audit key` prints on the server that made the bundle")
+            refused(told, "compare the key with what `toolgate audit verify --live --json` prints for the server that made the bundle")
         })
     }
 }
