@@ -14,6 +14,7 @@ mod plugin;
 mod policy;
 mod provider;
 mod question;
+mod replay;
 mod run;
 mod secret;
 mod sign_in;
@@ -43,6 +44,7 @@ pub use plugin::PluginCommand;
 pub use policy::{GuardrailCommand, LabelCommand, PolicyCommand, TestPolicy};
 pub use provider::{AddProvider, ProviderCommand, SetPrices};
 pub use question::{Answer, Ask, InputCommand};
+pub use replay::Replay;
 pub use run::{AgentRun, NewRun, RunCommand, RunLimits, ShowRun, WorkCommand};
 pub use secret::{In, KeysCommand, SecretCommand};
 pub use sign_in::{InvitationCommand, NewInvitation, SessionCommand, Whose};
@@ -171,6 +173,7 @@ pub enum Command {
     /// Open runs, look at them and follow them
     #[command(subcommand)]
     Run(RunCommand),
+    Replay(Replay),
     /// Ask people on behalf of a run, and answer what was asked
     #[command(subcommand)]
     Input(InputCommand),

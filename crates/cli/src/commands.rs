@@ -29,6 +29,7 @@ mod profile;
 mod provider;
 mod question;
 mod register;
+mod replay;
 mod restore;
 mod run;
 mod search;
@@ -64,6 +65,7 @@ pub fn offline(command: &Command, output: &Output) -> Option<Done> {
     match command {
         Command::Tool(ToolCommand::Test { path }) => Some(tool_test::run(path, output)),
         Command::Workflow(WorkflowCommand::Check(wanted)) if wanted.offline => Some(workflow::offline(wanted, output)),
+        Command::Replay(wanted) => Some(replay::run(wanted, output)),
         Command::Migrate(command) => Some(migrate::run(command, output)),
         Command::Import(command) => import::offline(command, output),
         Command::Completions { shell } => Some(pages::completions(*shell, output)),
@@ -155,6 +157,7 @@ async fn with_client(command: Command, client: &Client, session: &Session) -> Do
         | Command::Doctor
         | Command::Import(_)
         | Command::Migrate(_)
+        | Command::Replay(_)
         | Command::Completions { .. }
         | Command::Man { .. }
         | Command::Commands

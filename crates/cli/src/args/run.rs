@@ -1,5 +1,7 @@
 //! `toolgate run …` and `toolgate work …`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use toolgate_contracts::call::RunState;
 
@@ -32,6 +34,13 @@ pub enum RunCommand {
     /// Take up an agent's run that nobody is at, and follow it
     Resume {
         run: String,
+    },
+    /// Write an agent's run that has ended as one signed document, to be replayed anywhere
+    Export {
+        run: String,
+        /// The file to write; it must not be there yet [default: standard output]
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// End a run
     End {

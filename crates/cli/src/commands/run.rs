@@ -42,6 +42,7 @@ pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done 
             output.say(&ended, &format!("The run {} is cancelled.", text_of(&ended, "id")))
         }
         RunCommand::Resume { run } => super::agent_run::resume(&run, client, output).await,
+        RunCommand::Export { run, output: to } => super::replay::export(&run, to.as_deref(), client, output).await,
         RunCommand::End { run, state, reason } => {
             let ended = client.put(&["runs", &run, "state"], json!({"state": state, "reason": reason})).await?;
             output.say(&ended, &format!("The run {} is {}.", text_of(&ended, "id"), text_of(&ended, "state")))

@@ -234,6 +234,11 @@ fn providers(tour: &mut Tour) {
     let ended = played["id"].as_str().unwrap();
     assert_eq!(tour.ok(&["run", "show", ended])["outputs"]["response"], "ready");
     tour.run(&["run", "resume", ended], 1);
+    assert_eq!(tour.ok(&["run", "export", ended])["format"], "toolgate/replay/1");
+    let bundle = tour.home.write("removed.json", "");
+    std::fs::remove_file(&bundle).unwrap();
+    tour.ok(&["run", "export", ended, "--output", &bundle]);
+    assert_eq!(tour.ok(&["replay", &bundle])["equal"], true);
     let open = tour.ok(&["run", "create", "--title", "Nothing yet"]);
     assert_eq!(tour.ok(&["run", "cancel", open["id"].as_str().unwrap()])["state"], "cancelled");
     tour.ok(&["agent", "delete", "actor"]);

@@ -109,6 +109,7 @@ sessions! {
     plugins = "docs/plugins.md",
     policy = "docs/policy.md",
     questions = "docs/questions.md",
+    replay = "docs/replay.md",
     rest = "docs/rest.md",
     runners = "docs/runners.md",
     secrets = "docs/secrets.md",
