@@ -194,11 +194,11 @@ const FUNCTIONS: &[Function] = &[
     function!(describe_tool, Floor::NOTHING, None),
     function!(echo, Floor::NOTHING, None),
     function!(find_note, Floor::NOTHING, None),
+    function!(get_task_status, Floor::NOTHING, None, |tools, permit| Box::pin(get_task_status::run(tools, permit))),
     function!("github_pr.get_status_check", ASKS, at_once!(get_status_check::plan), |tools, permit| {
         Box::pin(get_status_check::run(tools, permit))
     })
     .ready(at_once!(ready get_status_check::ready)),
-    function!(get_task_status, Floor::NOTHING, None, |tools, permit| Box::pin(get_task_status::run(tools, permit))),
     function!(http_get, ASKS_ANYBODY, at_once!(http_get::plan)),
     function!(http_request, SENDS_TO_ANYBODY, at_once!(http_request::plan)),
     function!(json_query, Floor::NOTHING, None),
@@ -249,7 +249,7 @@ const NAMES: [&str; FUNCTIONS.len()] = {
 
 /// Shipped, and no function: another kind runs it.
 const DELEGATE: CodeTool =
-    CodeTool { file: "tools/delegateToAgent/TOOL.md", text: include_bytes!("../tools/delegateToAgent/TOOL.md") };
+    CodeTool { file: "tools/delegate_to_agent/TOOL.md", text: include_bytes!("../tools/delegate_to_agent/TOOL.md") };
 
 const DEFINITIONS: [CodeTool; FUNCTIONS.len() + 1] = {
     let mut tools = [DELEGATE; FUNCTIONS.len() + 1];

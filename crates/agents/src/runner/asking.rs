@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 use tokio::select;
 use toolgate_contracts::runner::{Prompt, PromptMode};
+use toolgate_contracts::skill::Skill;
 use toolgate_contracts::{Amount, Definition, ErrorCode, ProviderKind, TenantId, ToolError, ToolResult};
 use toolgate_engine::runner::{Done, Foreseen};
 use toolgate_engine::{Call, Outcome};
@@ -112,9 +113,9 @@ async fn request(
 ) -> Result<Request, ToolError> {
     let mut system = match (prompt.mode, &prompt.skill) {
         (PromptMode::Skill, Some(skill)) => {
-            let none = Map::new();
-            let arguments = call.input.as_object().unwrap_or(&none);
-            let filled = host.registry().fill_skill(&call.caller, skill, arguments).await;
+            let known = host.registry().skill(&call.caller, skill).map_err(|fault| ToolError::of(&fault))?;
+            let arguments = arguments(&known.spec, &call.input);
+            let filled = host.registry().fill_skill(&call.caller, skill, &arguments).await;
             filled.map_err(|fault| ToolError::of(&fault))?.text
         }
         _ => String::new(),
@@ -124,6 +125,18 @@ async fn request(
     }
     let text = rendered(&prompt.template, &call.input)?;
     Ok(question(known, system, text, &call.tool.definition))
+}
+
+/// Of the call's input what the skill has places for; each of those is a text.
+fn arguments(skill: &Skill, input: &Value) -> Map<String, Value> {
+    let given = skill.arguments.iter().filter_map(|argument| {
+        let text = match input.get(&argument.name)? {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some((argument.name.clone(), Value::String(text)))
+    });
+    given.collect()
 }
 
 fn question(known: &Known, system: String, text: String, definition: &Definition) -> Request {

@@ -49,7 +49,7 @@ fn a_result_is_worth_what_its_source_is() {
             U,
         ),
         (json!({"kind": "external"}), json!({}), U),
-        (json!({"kind": "prompt", "mode": "agent", "template": ""}), json!({}), U),
+        (json!({"kind": "prompt", "mode": "agent", "template": ""}), json!({}), Labels::NONE),
         (json!({"kind": "prompt", "mode": "direct", "template": ""}), json!({}), Labels::NONE),
         (json!({"kind": "sql", "connection": "c", "statement": "select 1"}), json!({}), P),
         (json!({"kind": "record", "entity_type": "e"}), json!({}), P),

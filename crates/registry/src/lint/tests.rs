@@ -277,9 +277,15 @@ fn runners() {
     );
     check_one("/runner", json!({"kind": "prompt", "mode": "skill", "template": "x"}), &["runner.prompt!"]);
     check_one("/runner", json!({"kind": "prompt", "mode": "direct", "template": "{{ nobody }}"}), &["runner.place!"]);
-    check_one("/runner", json!({"kind": "task", "task": "Write to {{ to }} and {{ nobody }}"}), &["runner.place!"]);
-    check_one("/runner", json!({"kind": "task", "task": "{% set x = 1 %}"}), &["runner.template!"]);
-    check_one("/runner", json!({"kind": "task", "task": "Write to {{ to }}"}), &[]);
+    check_one(
+        "/runner",
+        json!({"kind": "task", "agent": "a", "task": "Write to {{ to }} and {{ nobody }}"}),
+        &["runner.place!"],
+    );
+    check_one("/runner", json!({"kind": "task", "agent": "a", "task": "{% set x = 1 %}"}), &["runner.template!"]);
+    check_one("/runner", json!({"kind": "task", "agent": "{{ to }}", "task": "Write to {{ to }}"}), &[]);
+    check_one("/runner", json!({"kind": "task", "agent": "{{ nobody }}", "task": "x"}), &["runner.place!"]);
+    check_one("/runner", json!({"kind": "task", "task": "Write to {{ to }}"}), &["runner.prompt!"]);
     let http = |change: Value| {
         let mut runner = json!({"kind": "http", "method": "POST", "url": "https://a.test/"});
         runner.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());

@@ -312,7 +312,7 @@ async fn lists_filter_and_page_and_cursors_belong_to_their_list() {
                 .ok();
         }
         assert_eq!(world.names(&As::Owner, "category=creative").await.len(), 12, "a category holds those below it");
-        assert_eq!(world.names(&As::Owner, "origin=code").await.len(), toolgate_toolbox::BUILTINS.names.len());
+        assert_eq!(world.names(&As::Owner, "origin=code").await.len(), toolgate_toolbox::TOOLS.len());
         let critical = world.names(&As::Owner, "risk=critical").await;
         assert!(
             critical.iter().any(|name| name == "write_file") && !critical.iter().any(|name| name == "echo"),
