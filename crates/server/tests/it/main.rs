@@ -11,6 +11,7 @@ mod calls;
 mod compat;
 mod compositions;
 mod control;
+mod delegating;
 mod doors;
 mod entering;
 mod faces;
