@@ -97,6 +97,8 @@ impl Host {
         change.take_agent_run(run, holder.as_deref(), self.0.engine.replica(), taken);
         match self.0.store.commit(change).await {
             Ok(_) => {
+                // Whoever left it may know of agents and tools that were not heard of here yet.
+                self.0.registry.refresh().await?;
                 self.left().remove(&run);
                 self.drive_soon(tenant, run);
                 Ok(())

@@ -9,7 +9,7 @@ use toolgate_store::{Kind, MIGRATIONS};
 use crate::world::{self, As, World, every_world, two_replicas};
 
 async fn provider(world: &World, turns: Value, more: Value) {
-    let mut spec = json!({"kind": "scripted", "script": {"version": 1, "turns": turns}});
+    let mut spec = json!({"name": "play", "kind": "scripted", "script": {"version": 1, "turns": turns}});
     spec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
     world.send(&As::Owner, "PUT", "/api/v1/providers/play", spec).await.ok();
 }
@@ -17,7 +17,7 @@ async fn provider(world: &World, turns: Value, more: Value) {
 /// An agent whose model says these turns.
 async fn agent(world: &World, turns: Value, more: Value) {
     provider(world, turns, json!({})).await;
-    let mut spec = json!({"name": "helper", "model": "play/any", "instructions": "Be brief.", "toolset": "open"});
+    let mut spec = json!({"name": "helper", "model": "play/any", "instructions": "Be brief.", "toolset": "assigned", "custom_tools": ["calculator", "echo"]});
     spec.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
     world.send(&As::Owner, "POST", "/api/v1/agents", spec).await.ok();
 }
@@ -74,7 +74,7 @@ async fn an_agent_calls_tools_side_by_side_and_gives_the_five_outputs() {
     every_world(async |world| {
         let turns = json!([
             {"call": calls(&[sum("1 + 1"), sum("1 / 0"), sum("20 + 1")]), "usage": {"input_tokens": 100, "output_tokens": 20}},
-            {"when": {"last_error": true}, "say": "It is 21.", "usage": {"input_tokens": 200, "cached_tokens": 100, "output_tokens": 5}},
+            {"when": {"last_tool": "calculator"}, "say": "It is 21.", "usage": {"input_tokens": 200, "cached_tokens": 100, "output_tokens": 5}},
         ]);
         agent(&world, turns, json!({})).await;
         let run = run(&world, json!({"prompt": "How much?"})).await;
@@ -108,7 +108,7 @@ async fn an_agent_calls_tools_side_by_side_and_gives_the_five_outputs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_ends_a_run_and_says_which_how_much_was_used_and_what_to_change() {
     every_world(async |world| {
-        let again = json!([{"repeat": true, "call": calls(&[sum("1 + 1")]), "usage": {"input_tokens": 4000, "output_tokens": 1000}}]);
+        let again = json!([{"repeat": 1000, "call": calls(&[sum("1 + 1")]), "usage": {"input_tokens": 4000, "output_tokens": 1000}}]);
         agent(&world, again.clone(), json!({})).await;
         let check = async |limits: Value, reason: &str, used: Value, word: &str| {
             let run = run(&world, json!({"prompt": "Go on for ever.", "limits": limits})).await;
@@ -152,8 +152,10 @@ async fn five_hundred_calls_at_once_are_as_many_as_are_allowed() {
         assert!(why.contains("may make 25 calls, made 25, and the model wants 500 more at once"), "{why}");
         let order = run["outputs"]["tool_order"].as_array().unwrap();
         assert_eq!(order.len(), 26);
-        let refused = &run["outputs"]["tools_by_id"][order[25].as_str().unwrap()];
-        assert_eq!(refused["error"]["details"]["reason"], "max_tool_calls", "{refused:#}");
+        // Whichever comes last to the gate.
+        let calls = run["outputs"]["tools_by_id"].as_object().unwrap();
+        let refused = calls.values().filter(|call| call["error"]["details"]["reason"] == "max_tool_calls").count();
+        assert_eq!((refused, calls.values().filter(|call| call["error"].is_null()).count()), (1, 25));
     })
     .await;
 }
@@ -181,7 +183,7 @@ async fn what_a_model_gets_wrong_is_an_answer_that_it_reads() {
         assert_eq!(reason(0), (true, json!("not_found")));
         assert_eq!(reason(1), (true, json!("not_found")));
         assert_eq!(reason(2), (false, json!("schema")));
-        assert_eq!(reason(3), (true, json!("not_found")), "an open set holds no `write`");
+        assert_eq!(reason(3), (true, json!("not_found")), "it was not given this one");
         assert!(run["outputs"]["last_tool"].is_null());
     })
     .await;
@@ -198,27 +200,43 @@ async fn a_provider_that_fails_ends_the_run_with_what_it_says() {
             let (_, failed) = events.iter().find(|(kind, _)| kind == "model.failed").unwrap();
             assert_eq!((&failed["code"], &failed["reason"]), (&json!(code), &json!(reason)), "{failed:#}");
         };
-        agent(&world, json!([]), json!({})).await;
-        check(json!([]), "PROVIDER_ERROR", "script_exhausted").await;
+        let silent = json!([{"when": {"turn": 9}, "say": "nothing"}]);
+        agent(&world, silent.clone(), json!({})).await;
+        check(silent, "PROVIDER_ERROR", "script_exhausted").await;
         check(json!([{"fail": {"status": 400}}]), "PROVIDER_ERROR", "upstream_4xx").await;
         check(json!([{"fail": {"status": 401}}]), "AUTH_REQUIRED", "upstream").await;
-        check(json!([{"say": "half an answer", "chunks": 3, "fail": {"status": 500, "after_chunks": 1}}]), "PROVIDER_ERROR", "interrupted").await;
+        check(
+            json!([{"say": "half an answer", "chunks": 3, "fail": {"status": 500, "after_chunks": 1}}]),
+            "PROVIDER_ERROR",
+            "interrupted",
+        )
+        .await;
         // What a model refuses is its answer, and not one.
         provider(&world, json!([{"say": "I would rather not.", "stop": "refusal"}]), json!({})).await;
         let refused = run(&world, json!({"prompt": "Do it."})).await;
-        assert_eq!((&refused["state"], &refused["outputs"]["response"]), (&json!("failed"), &json!("I would rather not.")));
+        assert_eq!(
+            (&refused["state"], &refused["outputs"]["response"]),
+            (&json!("failed"), &json!("I would rather not."))
+        );
     })
     .await;
+}
+
+/// A tool that a person is asked about, and that somebody else's process runs.
+fn writing(name: &str) -> Value {
+    let mut tool = world::write_tool(name);
+    tool["runner"] = json!({"kind": "external"});
+    tool
 }
 
 /// An agent that writes a note and says so, and the run that waits for somebody to allow it.
 async fn waiting(world: &World) -> (Value, String) {
     let turns = json!([
-        {"call": calls(&[sum("2 * 21"), ("fileReport", json!({"text": "42"}))])},
+        {"call": calls(&[sum("2 * 21"), ("fileReport", json!({"id": "42"}))])},
         {"when": {"last_tool": "fileReport"}, "say": "Filed."},
     ]);
     agent(world, turns, json!({})).await;
-    world.register(&As::Owner, world::write_tool("fileReport")).await.ok();
+    world.register(&As::Owner, writing("fileReport")).await.ok();
     world.send(&As::Owner, "PUT", "/api/v1/agents/helper/tools/fileReport", json!({})).await.ok();
     let run = run(world, json!({"prompt": "File the report."})).await;
     assert_eq!(run["state"], "waiting_human", "{run:#}");
@@ -238,7 +256,15 @@ async fn a_run_waits_as_data_and_a_decision_on_another_replica_takes_it_up() {
         let (run, approval) = waiting(&world).await;
         let other = World::of(second);
         let stop = attend(&other.app);
-        other.send(&As::Owner, "POST", &format!("/api/v1/approvals/{approval}/decide"), json!({"decision": "reject", "reason": "not today"})).await.ok();
+        other
+            .send(
+                &As::Owner,
+                "POST",
+                &format!("/api/v1/approvals/{approval}/decide"),
+                json!({"decision": "reject", "reason": "not today"}),
+            )
+            .await
+            .ok();
         let ended = state_becomes(&other, &run, "completed").await;
         assert_eq!(ended["outputs"]["response"], "Filed.");
         let order = ended["outputs"]["tool_order"].as_array().unwrap();
@@ -261,7 +287,9 @@ async fn a_run_that_waits_is_taken_up_by_the_program_that_starts_next() {
         let made = |world: &World| {
             let path = format!("/api/v1/calls?run={}", run["id"].as_str().unwrap());
             let (router, owner) = (world.router(), As::Owner);
-            async move { world::send(router, &owner, "GET", &path, Value::Null).await.ok()["items"].as_array().unwrap().clone() }
+            async move {
+                world::send(router, &owner, "GET", &path, Value::Null).await.ok()["items"].as_array().unwrap().clone()
+            }
         };
         let ids = |calls: &[Value]| calls.iter().map(|call| call["id"].clone()).collect::<Vec<_>>();
         let earlier = ids(&made(&before).await);
@@ -287,7 +315,10 @@ async fn a_cancelled_run_stops_asking() {
     every_world(async |world| {
         agent(&world, json!([{"say": "late", "delay_ms": 60_000}]), json!({})).await;
         let stop = attend(&world.app);
-        let begun = world.send(&As::Owner, "POST", "/api/v1/agents/helper/runs", json!({"prompt": "Take your time."})).await.ok();
+        let begun = world
+            .send(&As::Owner, "POST", "/api/v1/agents/helper/runs", json!({"prompt": "Take your time."}))
+            .await
+            .ok();
         let id = begun["id"].as_str().unwrap();
         let cancel = json!({"state": "cancelled", "reason": "not needed"});
         world.send(&As::Owner, "PUT", &format!("/api/v1/runs/{id}/state"), cancel).await.ok();
@@ -309,16 +340,20 @@ async fn a_cancelled_run_stops_asking() {
 async fn an_effect_that_the_agent_does_not_wait_for_happens_after_its_answer() {
     every_world(async |world| {
         let turns = json!([
-            {"call": calls(&[("tellLater", json!({"text": "hi"}))])},
+            {"call": calls(&[("tellLater", json!({"id": "7"}))])},
             {"when": {"last_tool": "tellLater"}, "say": "It is on its way."},
         ]);
         agent(&world, turns, json!({})).await;
-        let mut tool = world::write_tool("tellLater");
+        let mut tool = writing("tellLater");
         tool["hitl"] = json!({"mode": "fire_and_continue"});
         world.register(&As::Owner, tool).await.ok();
         world.send(&As::Owner, "PUT", "/api/v1/agents/helper/tools/tellLater", json!({})).await.ok();
         let run = run(&world, json!({"prompt": "Tell them."})).await;
-        assert_eq!((&run["state"], &run["outputs"]["response"]), (&json!("completed"), &json!("It is on its way.")), "{run:#}");
+        assert_eq!(
+            (&run["state"], &run["outputs"]["response"]),
+            (&json!("completed"), &json!("It is on its way.")),
+            "{run:#}"
+        );
         let order = run["outputs"]["tool_order"].as_array().unwrap();
         let call = &run["outputs"]["tools_by_id"][order[0].as_str().unwrap()];
         assert_eq!(call["error"]["details"]["reason"], "approval_pending", "{call:#}");
@@ -330,7 +365,7 @@ async fn an_effect_that_the_agent_does_not_wait_for_happens_after_its_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_who_may_runs_an_agent_and_with_no_more_than_their_rights() {
     every_world(async |world| {
-        agent(&world, json!([{"repeat": true, "say": "Hello."}]), json!({})).await;
+        agent(&world, json!([{"repeat": 1000, "say": "Hello."}]), json!({})).await;
         let path = "/api/v1/agents/helper/runs?wait=20";
         let hello = json!({"prompt": "Hello?"});
         let viewer = world.user("default", "vera", &["viewer"]).await;
@@ -363,11 +398,11 @@ async fn a_long_output_reaches_the_model_as_its_beginning() {
     every_world(async |world| {
         let long = "0123456789".repeat(9_000);
         let turns = json!([
-            {"call": calls(&[("echo", json!({"text": long}))])},
+            {"call": calls(&[("echo", json!({"text": "{{ prompt }}"}))])},
             {"when": {"last_tool": "echo"}, "say": "Long."},
         ]);
         agent(&world, turns, json!({})).await;
-        let run = run(&world, json!({"prompt": "Repeat."})).await;
+        let run = run(&world, json!({"prompt": long})).await;
         assert_eq!(run["outputs"]["response"], "Long.", "{:#}", run["reason"]);
         let order = run["outputs"]["tool_order"].as_array().unwrap();
         let call = &run["outputs"]["tools_by_id"][order[0].as_str().unwrap()];
