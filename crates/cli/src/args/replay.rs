@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Go through an agent's run again from its bundle, without a server, and say where it differs from what was recorded
+/// Replay an agent's run from its bundle, without a server
 ///
 /// Questions to the model, decisions and outputs are compared. Ends with 0 if all are equal, with 1 and the first difference,
 /// with 2 if the bundle was changed or its signature does not hold. Nothing is called.

@@ -22,7 +22,7 @@ fn help_is_for_people() {
       call             Call a tool and print how it ended
       calls            Read calls, stop them, and say how they ended
       run              Open runs, look at them and follow them
-      replay           Go through an agent's run again from its bundle, without a server, and say where
+      replay           Replay an agent's run from its bundle, without a server
       input            Ask people on behalf of a run, and answer what was asked
       approvals        Look at calls that wait for a person, and decide on them
       grant            Allow calls for a while without asking each time
