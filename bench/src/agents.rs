@@ -29,7 +29,7 @@ const RESUMED: usize = 50;
 const TURN_CPU_US_MAX: f64 = 1_000.0;
 const PARKED_MIB_MAX: f64 = 64.0;
 const RESUMED_US_MAX: f64 = 1_000_000.0;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub async fn run(report: &mut Report) -> Result<(), Failure> {
     for make in ["sqlite", "postgres"] {
@@ -69,7 +69,8 @@ async fn measure(report: &mut Report, make: &str, app: &App) -> Result<(), Failu
     report.line(format!("{make}: a turn with one call, CPU (baseline: the call alone)"), "us", cpu, Some(calls));
     report.goal(format!("{make}: the loop, CPU for each turn"), "us", cpu - calls, Goal::AtMost(TURN_CPU_US_MAX), None);
 
-    let write = json!([{"call": [{"tool": "write_file", "input": {"path": "a.txt", "text": "x"}}]}, {"say": "written"}]);
+    let write =
+        json!([{"call": [{"tool": "write_file", "input": {"path": "a.txt", "text": "x"}}]}, {"say": "written"}]);
     agent(app, &owner, "writing", write).await?;
     let before = resident()?;
     let mut parked = Vec::with_capacity(PARKED);
@@ -84,9 +85,14 @@ async fn measure(report: &mut Report, make: &str, app: &App) -> Result<(), Failu
     }
     let grown = (resident()? - before).max(0.0) / 1024.0;
     report.goal(format!("{make}: memory of 1,000 parked runs"), "MiB", grown, Goal::AtMost(PARKED_MIB_MAX), None);
-    let walls = resume(app, &owner, &parked).await?;
+    let walls = Box::pin(resume(app, &owner, &parked)).await?;
     let slowest = walls.iter().map(micros).fold(0.0, f64::max);
-    report.line(format!("{make}: from a decision to the end of the run, median"), "us", of(walls, Duration::ZERO).median, None);
+    report.line(
+        format!("{make}: from a decision to the end of the run, median"),
+        "us",
+        of(walls, Duration::ZERO).median,
+        None,
+    );
     report.goal(
         format!("{make}: from a decision to the end of the run, slowest"),
         "us",
@@ -100,7 +106,8 @@ async fn measure(report: &mut Report, make: &str, app: &App) -> Result<(), Failu
 async fn agent(app: &App, owner: &Caller, name: &str, turns: Value) -> Result<(), Failure> {
     let provider = json!({"name": name, "kind": "scripted", "script": {"version": 1, "turns": turns}});
     app.registry.put_provider(owner, serde_json::from_value(provider)?, None).await.map_err(told)?;
-    let spec = json!({"name": name, "model": format!("{name}/any"), "toolset": "assigned", "custom_tools": ["calculator"]});
+    let spec =
+        json!({"name": name, "model": format!("{name}/any"), "toolset": "assigned", "custom_tools": ["calculator"]});
     let draft = AgentDraft { spec: serde_json::from_value(spec)?, state: AgentState::Active };
     app.registry.put_agent(owner, draft).await.map_err(told)?;
     let snapshot = app.registry.snapshot();
@@ -113,7 +120,7 @@ async fn agent(app: &App, owner: &Caller, name: &str, turns: Value) -> Result<()
 
 async fn start(app: &App, caller: &Caller, agent: &str) -> Result<RunId, Failure> {
     let new = NewAgentRun { prompt: "Go.".to_owned(), ..NewAgentRun::default() };
-    Ok(Box::pin(app.host.start(caller, agent, new)).await.map_err(told)?)
+    Box::pin(app.host.start(caller, agent, new)).await.map_err(told)
 }
 
 async fn ended(app: &App, caller: &Caller, run: RunId) -> Result<(), Failure> {

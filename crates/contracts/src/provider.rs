@@ -217,14 +217,13 @@ impl FromStr for ModelRef {
     fn from_str(text: &str) -> Result<Self, Fault> {
         let parts = text.split_once('/').filter(|(_, model)| is_model(model));
         let read = parts.and_then(|(provider, model)| Some((provider.parse::<Slug>().ok()?, model)));
-        match read {
-            Some((provider, model)) => Ok(Self { provider, model: model.to_owned() }),
-            None => {
-                let shown: String = text.chars().take(40).flat_map(char::escape_debug).collect();
-                let remedy = "write `PROVIDER/MODEL`; `toolgate provider list` shows the providers";
-                Err(Fault::invalid(format!("`{shown}` names no model of a provider"), remedy))
-            }
-        }
+        let unknown = || {
+            let shown: String = text.chars().take(40).flat_map(char::escape_debug).collect();
+            let remedy = "write `PROVIDER/MODEL`; `toolgate provider list` shows the providers";
+            Fault::invalid(format!("`{shown}` names no model of a provider"), remedy)
+        };
+        let (provider, model) = read.ok_or_else(unknown)?;
+        Ok(Self { provider, model: model.to_owned() })
     }
 }
 

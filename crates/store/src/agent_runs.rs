@@ -207,12 +207,7 @@ impl Store {
 
     /// Runs that nobody living is at and that could go on, or that ended without whoever hosted them, behind `after`. Those
     /// that `own` holds are among them: it knows itself which of them it is at.
-    pub async fn due_agent_runs(
-        &self,
-        after: Option<RunId>,
-        own: &str,
-        now: Timestamp,
-    ) -> Result<Vec<DueRun>, Error> {
+    pub async fn due_agent_runs(&self, after: Option<RunId>, own: &str, now: Timestamp) -> Result<Vec<DueRun>, Error> {
         let sql = "SELECT a.tenant_id, a.run_id, a.holder FROM agent_runs a
             JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
             LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.id = a.waits_for

@@ -306,8 +306,7 @@ fn check_value(value: &[u8]) -> Result<(), Fault> {
 
 fn check_allowed(allowed: &SecretAllowed) -> Result<(), Fault> {
     let SecretAllowed { tools, hosts, providers, code } = allowed;
-    let counts =
-        [("tools", tools.len()), ("hosts", hosts.len()), ("providers", providers.len()), ("code", code.len())];
+    let counts = [("tools", tools.len()), ("hosts", hosts.len()), ("providers", providers.len()), ("code", code.len())];
     for (member, count) in counts {
         if count > ALLOWED_MAX {
             let told = format!("`{member}` lists {count}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use toolgate_contracts::agent::MAX_WALL_S_DEFAULT;
+use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{Amount, Fault, ProviderKind, Timestamp};
 use toolgate_engine::hosting::Spending;
@@ -100,7 +101,7 @@ impl Host {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let state = self.0.engine.run_state(driven.tenant, driven.run.id).await;
-            if state.is_ok_and(|state| state.is_none_or(|state| state.is_final())) {
+            if state.is_ok_and(|state| state.is_none_or(RunState::is_final)) {
                 return;
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
+use toolgate_contracts::call::RunState;
 use toolgate_contracts::{Fault, RunId, TenantId, Timestamp};
 use toolgate_store::agent_runs::{DUE_RUNS_MAX, DueRun};
 use toolgate_store::{Change, Durability, Error};
@@ -71,7 +72,7 @@ impl Host {
     async fn stop_if_over(&self, tenant: TenantId, run: RunId) {
         let Some(cancel) = self.at().get(&run).cloned() else { return };
         let state = self.0.engine.run_state(tenant, run).await;
-        if state.is_ok_and(|state| state.is_some_and(|state| state.is_final())) {
+        if state.is_ok_and(|state| state.is_some_and(RunState::is_final)) {
             cancel.cancel();
         }
     }

@@ -162,7 +162,8 @@ impl Host {
             let description = &skill.skill.spec.description;
             let text = if skill.text.len() <= left { skill.text.trim() } else { "" };
             left -= text.len();
-            system = format!("{system}\n\n# Skill {name}: {description}\n\n{text}").trim().to_owned();
+            let added = format!("{system}\n\n# Skill {name}: {description}\n\n{text}");
+            added.trim().clone_into(&mut system);
         }
         system
     }

@@ -121,7 +121,8 @@ async fn request(
         _ => String::new(),
     };
     if let Some(form) = wanted.instruction() {
-        system = format!("{system}\n\n{form}").trim().to_owned();
+        let added = format!("{system}\n\n{form}");
+        added.trim().clone_into(&mut system);
     }
     let text = rendered(&prompt.template, &call.input)?;
     Ok(question(known, system, text, &call.tool.definition))

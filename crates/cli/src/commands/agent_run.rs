@@ -70,7 +70,7 @@ async fn attend(run: &str, client: &Client, output: &Output) -> Done {
         if is_told {
             let seen = client.get(&["runs", run, "outputs"], &[]).await?;
             if is_left(&seen) {
-                return end(&seen, client, output).await;
+                return end(&seen, client, output);
             }
         }
         let event = tokio::select! {
@@ -96,7 +96,7 @@ fn is_left(run: &Value) -> bool {
     }
 }
 
-async fn end(run: &Value, client: &Client, output: &Output) -> Done {
+fn end(run: &Value, client: &Client, output: &Output) -> Done {
     let id = text_of(run, "id");
     if output.is_json() {
         output.json(run)?;

@@ -42,27 +42,24 @@ pub async fn run(command: ProviderCommand, client: &Client, output: &Output) -> 
 
 async fn add(wanted: AddProvider, client: &Client, output: &Output) -> Done {
     let AddProvider { provider, file, kind, base_url, secret, script } = wanted;
-    let spec = match file {
-        Some(file) => {
-            let mut spec = written(input::read_document(&file)?);
-            if let Some(name) = provider {
-                spec.insert("name".to_owned(), name.into());
-            }
-            spec
+    let spec: Map<String, Value> = if let Some(file) = file {
+        let mut spec = written(input::read_document(&file)?);
+        if let Some(name) = provider {
+            spec.insert("name".to_owned(), name.into());
         }
-        None => {
-            let name = provider.unwrap_or_default();
-            let script = script.as_deref().map(input::read_document).transpose()?;
-            let members = [
-                ("name", Some(name.clone().into())),
-                ("kind", kind.map(Value::from)),
-                ("base_url", base_url.map(Value::from)),
-                ("secret", secret.map(Value::from)),
-                ("script", script),
-                ("prices", prices_of(&name, client).await?),
-            ];
-            members.into_iter().filter_map(|(member, value)| Some((member.to_owned(), value?))).collect()
-        }
+        spec
+    } else {
+        let name = provider.unwrap_or_default();
+        let script = script.as_deref().map(input::read_document).transpose()?;
+        let members = [
+            ("name", Some(name.clone().into())),
+            ("kind", kind.map(Value::from)),
+            ("base_url", base_url.map(Value::from)),
+            ("secret", secret.map(Value::from)),
+            ("script", script),
+            ("prices", prices_of(&name, client).await?),
+        ];
+        members.into_iter().filter_map(|(member, value)| Some((member.to_owned(), value?))).collect()
     };
     let name = text_of(&Value::Object(spec.clone()), "name");
     let saved = client.put(&["providers", &name], Value::Object(spec)).await?;

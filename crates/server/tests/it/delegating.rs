@@ -401,7 +401,7 @@ async fn a_task_is_left_to_an_agent_looked_after_and_begun_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_reads_a_long_result_to_its_end_whatever_tools_it_has() {
     every_world(async |world| {
-        let long: String = (0..20_000).map(|index| format!("{index:09}\n")).collect();
+        let long: String = (0..20_000).map(|index| format!("{index:09}")).collect::<Vec<_>>().join("\n") + "\n";
         let file = json!({"path": "long.txt", "text": long});
         let written = world
             .send(&As::Owner, "POST", "/api/v1/calls", json!({"tool": "write_file", "input": file, "wait": 0}))
