@@ -1,11 +1,11 @@
-//! Agents. For now what they ask: the models of several providers, spoken to in each one's own manner and heard in one.
+//! Agents: what they ask, and what runs them.
 //!
 //! A [`Request`] is what a model is asked, a [`Turn`] what it says; what lies between is in [`providers`], one file each.
+//! A [`Conversation`] says what comes next, as data; the [`Host`] does it, through the gate, and leaves what waits as rows.
 //! Invariant: whether an answer came whole or in pieces, its [`Turn`] is the same; a piece of one is never taken for a
 //! whole one.
 //! Invariant: everything goes out through an [`Outlet`], and a key is in clear only in the request that carries it.
-//! Deliberately absent: the loop, limits and money of a run, which decide what is asked next; models' names and prices,
-//! which age and are the operator's to write.
+//! Deliberately absent: models' names and prices, which age and are the operator's to write.
 
 mod bounds;
 pub mod conversation;

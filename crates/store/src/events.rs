@@ -100,9 +100,10 @@ impl Change {
     }
 }
 
-/// Under which id the words of a run's model are kept as they come: the run's own, which no call in it has.
+/// Under which id the words of a run's model are kept as they come: the run's own with every bit turned, which no call has.
+/// (The run's own id is that of a lone call.)
 pub fn of_model(run: RunId) -> CallId {
-    CallId::from_uuid(run.uuid())
+    CallId::from_uuid(uuid::Uuid::from_u128(!run.uuid().as_u128()))
 }
 
 /// Rows read at once; each holds a few events.

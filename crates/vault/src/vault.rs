@@ -273,7 +273,7 @@ fn stored(sealed: SealedSecret, secret: &Secret, by: &str, created_at: toolgate_
             "the value has fewer than {VALUE_BYTES_SHORT} bytes: in output it is taken out only where it stands as a word of its own"
         ));
     }
-    if sealed.allowed.tools.is_empty() {
+    if sealed.allowed.tools.is_empty() && sealed.allowed.providers.is_empty() {
         let name = secret.name();
         warnings
             .push(format!("no tool may have it yet; give it to one with `toolgate secret allow {name} --tool TOOL`"));

@@ -42,11 +42,13 @@ const HEAD: &str = "\
 
 /// What a name means in the caller's own tenant, or what is the same for all: another tenant's administrator gets
 /// through, and touches nothing of the tenant `default`.
-const NAMED_ALIKE: [&str; 10] = [
+const NAMED_ALIKE: [&str; 12] = [
     "GET /.well-known/oauth-protected-resource/mcp/{agent}",
     "GET /docs/errors/{reason}",
     "PUT /api/v1/guardrails/{guardrail}",
     "PUT /api/v1/profiles/{profile}",
+    "PUT /api/v1/providers/{provider}",
+    "PUT /api/v1/workflows/{workflow}",
     "PUT /api/v1/secrets/org/{name}",
     "PUT /api/v1/secrets/user/{name}",
     "PUT /api/v1/secrets/workspace/{name}",
