@@ -39,7 +39,7 @@ type Taken = Option<Vec<(Envelope, Option<CallRecord>)>>;
 impl Host {
     /// A run of an agent that has ended, for whoever may read it and every call in it.
     pub async fn bundle(&self, caller: &Caller, id: RunId) -> Result<SealedBundle, Fault> {
-        let unknown = || Fault::not_found("agent run", id);
+        let unknown = || Fault::not_found("run", id);
         let run = self.0.engine.readable_run(caller, id).await?.ok_or_else(unknown)?;
         let kept = self.0.store.agent_run(caller.tenant, id).await?.ok_or_else(unknown)?;
         if kept.is_open {

@@ -48,7 +48,7 @@ pub struct AgentRunView {
 impl Host {
     /// A run of an agent that the caller may read; another kind of run looks like none.
     pub async fn show(&self, caller: &Caller, id: RunId) -> Result<AgentRunView, Fault> {
-        let unknown = || Fault::not_found("agent run", id);
+        let unknown = || Fault::not_found("run", id);
         let run = self.0.engine.readable_run(caller, id).await?.ok_or_else(unknown)?;
         let kept = self.0.store.agent_run(caller.tenant, id).await?.ok_or_else(unknown)?;
         let text = |member: &str| kept.plan.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -103,7 +103,7 @@ impl Host {
         caller.require(&Permission::AGENTS_RUN)?;
         let run = self.0.engine.own_run(caller, id).await?;
         let kept = self.0.store.agent_run(caller.tenant, id).await?;
-        let kept = kept.ok_or_else(|| Fault::not_found("agent run", id))?;
+        let kept = kept.ok_or_else(|| Fault::not_found("run", id))?;
         if !kept.is_open {
             return Err(Fault::conflict(format!("the run is {} already", run.state), "begin another run"));
         }

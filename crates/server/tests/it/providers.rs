@@ -242,7 +242,7 @@ async fn a_question_goes_out_by_an_opening_with_a_key_that_its_owner_gave() {
         vendor.will_say(&[Said::WrongKey]);
         let refused = test(&world, &admin, "ours", "large").await;
         assert_eq!(reason(&refused), is("AUTH_REQUIRED", "upstream"));
-        assert!(refused["error"]["message"].as_str().unwrap().contains("[secret:MODEL_KEY]"), "{refused:#}");
+        assert!(refused["error"]["details"]["said"].as_str().unwrap().contains("[secret:MODEL_KEY]"), "{refused:#}");
         vendor.will_say(&[Said::Later(0)]);
         let again = test(&world, &admin, "ours", "large").await;
         assert_eq!((&again["answer"]["text"], &again["answer"]["tries"]), (&json!("ready"), &json!(2)), "{again:#}");

@@ -26,8 +26,8 @@ const SECRET: &str = "sentinel-5f1e0c77-value-of-a-secret";
 const LISTENED: Duration = Duration::from_millis(30);
 
 /// What queries and bodies name, besides paths.
-const IN_BODIES: [&str; 9] =
-    ["agent", "approval", "assigned", "client", "context", "invited", "keeper", "link", "reset"];
+const IN_BODIES: [&str; 10] =
+    ["agent", "approval", "assigned", "client", "context", "invited", "keeper", "link", "reset", "run"];
 
 pub struct Scene {
     pub world: World,
@@ -53,6 +53,9 @@ pub struct Told {
 fn text(value: &Value, member: &str) -> String {
     value[member].as_str().unwrap_or_else(|| panic!("no `{member}`: {value:#}")).to_owned()
 }
+
+/// Ends of paths that are about runs of agents.
+const OF_AGENTS: [&str; 5] = ["/outputs", "/bundle", "/resume", "/materialize", "/replay"];
 
 impl Scene {
     pub async fn new(world: World) -> Self {
@@ -198,6 +201,19 @@ impl Scene {
         names.map(|name| (name.to_owned(), NO_ID.to_owned())).collect()
     }
 
+    /// A run of an agent that said something to `echo`, and has ended.
+    async fn agent_run(&self, n: u32) -> String {
+        let (provider, agent) = (format!("play{n}"), format!("player{n}"));
+        let call = json!([{"tool": "echo", "input": {"text": "hi"}}]);
+        let turns = json!([{"call": call}, {"when": {"last_tool": "echo"}, "say": "said"}]);
+        let spec = json!({"name": provider, "kind": "scripted", "script": {"version": 1, "turns": turns}});
+        self.make("PUT", &format!("/api/v1/providers/{provider}"), spec).await;
+        let spec = json!({"name": agent, "model": format!("{provider}/any"), "custom_tools": ["echo"]});
+        self.make("POST", "/api/v1/agents", spec).await;
+        let path = format!("/api/v1/agents/{agent}/runs?wait=20");
+        text(&self.make("POST", &path, json!({"prompt": "Say hi."})).await, "id")
+    }
+
     async fn object(&self, route: &Route, name: &str) -> String {
         let n = self.next();
         let route = route.versioned();
@@ -230,6 +246,12 @@ impl Scene {
                 let body = json!({"tools": ["probe.work"], "wait": 60});
                 text(&self.world.send(&self.service, "POST", "/api/v1/work/lease", body).await.ok(), "lease_id")
             }
+            "run" if route.ends_with("/workflow") => {
+                let workflow = Box::pin(self.object(&Route::new("GET", ""), "workflow")).await;
+                let path = format!("/api/v1/workflows/{workflow}/runs");
+                text(&self.make("POST", &path, json!({"input": {}})).await, "run_id")
+            }
+            "run" if OF_AGENTS.iter().any(|end| route.ends_with(end)) => self.agent_run(n).await,
             "run" => text(&self.make("POST", "/api/v1/runs", json!({"title": "Probe"})).await, "id"),
             "input" => {
                 let run = text(&self.make("POST", "/api/v1/runs", json!({"title": "Probe"})).await, "id");
@@ -477,6 +499,9 @@ impl Scene {
 /// Tokens have one page of routes, and `id` there is nobody else's.
 fn of_route(route: &Route, name: &str) -> String {
     match name {
+        "run" if OF_AGENTS.iter().chain(&["/workflow"]).any(|end| route.path.ends_with(end)) => {
+            format!("{} run", route.path)
+        }
         "id" | "name" => format!("{} {name}", route.path),
         "tool" if route.path.contains("/override") || route.path.contains("/test") => format!("{} tool", route.path),
         _ => name.to_owned(),
