@@ -45,11 +45,12 @@ const definition = (name, change = {}) => ({
   ...change,
 })
 
-// Nothing here runs prompts.
+// Nothing here keeps records.
 const unrunnable = definition('writePoem', {
-  egress_class: 'read_only',
+  egress_class: 'none',
+  changes_state: true,
   secrets: [{ name: 'MODEL_KEY', purpose: 'Signs in to the model' }],
-  runner: { kind: 'prompt', mode: 'direct', template: 'A poem about {{ text }}' },
+  runner: { kind: 'record', entity_type: 'poem' },
 })
 
 const register = (api, one) => api('POST', '/api/v1/tools', { definition: one, apply: true })
@@ -64,7 +65,7 @@ productTest('the library is searched and filtered, and says what to expect of a 
   const critical = (await api('GET', '/api/v1/tools?risk=critical&limit=500')).items.length
   const { page, complaints } = await signedIn(browser, server)
   // Tall enough for every row: what is out of sight is not in the page.
-  await page.setViewportSize({ width: 1280, height: 4000 })
+  await page.setViewportSize({ width: 1280, height: 6000 })
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Tools' }).click()
   await row(page, 'wait').waitFor()
 
@@ -80,6 +81,8 @@ productTest('the library is searched and filtered, and says what to expect of a 
   await lookedAt(page, 'tools')
 
   await page.getByText('Deprecated too (1)').click()
+  // A long list comes page by page: what is looked for is asked for.
+  await page.getByRole('searchbox').fill('now')
   assert.match(await row(page, 'now').innerText(), /deprecated/)
   await page.getByRole('button', { name: 'Clear' }).click()
   await row(page, 'now').waitFor({ state: 'detached' })
