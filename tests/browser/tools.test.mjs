@@ -84,6 +84,8 @@ productTest('the library is searched and filtered, and says what to expect of a 
   // A long list comes page by page: what is looked for is asked for.
   await page.getByRole('searchbox').fill('now')
   assert.match(await row(page, 'now').innerText(), /deprecated/)
+  await page.getByRole('searchbox').fill('')
+  await page.waitForURL((url) => !url.searchParams.has('q'))
   await page.getByRole('button', { name: 'Clear' }).click()
   await row(page, 'now').waitFor({ state: 'detached' })
 
