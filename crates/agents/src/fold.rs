@@ -102,6 +102,6 @@ impl Fold {
         if stop == Stop::Refusal {
             self.calls.clear();
         }
-        Turn { kind, model, text: self.text, calls: self.calls, stop, usage, reported, own }
+        Turn { kind, model, text: self.text, calls: self.calls, stop, usage, reported, own, asked: None }
     }
 }

@@ -12,6 +12,7 @@ pub mod conversation;
 mod error;
 mod fold;
 pub mod host;
+mod keyless;
 mod model;
 pub mod models;
 mod provider;

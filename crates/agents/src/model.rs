@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub use toolgate_contracts::provider::{Stop, Usage};
-use toolgate_contracts::{ErrorCode, ProviderKind as Kind, ToolError, json};
+use toolgate_contracts::{Digest, ErrorCode, ProviderKind as Kind, ToolError, json};
 
 use crate::error::{ErrorKind, ModelError};
 
@@ -36,6 +36,11 @@ impl Request {
         let mut tools: Vec<&ToolSchema> = self.tools.iter().collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         tools
+    }
+
+    /// SHA-256 of its canonical form (RFC 8785), by which it is known later whether this was asked.
+    pub fn digest(&self) -> Digest {
+        json::digest(&serde_json::to_value(self).unwrap_or_default())
     }
 
     pub(crate) fn asked(&self) -> Asked {
@@ -165,15 +170,18 @@ pub struct Turn {
     /// What the provider itself says of usage and cost. Kept beside, counted with never.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub reported: Value,
-    /// The message in the provider's own form.
+    /// The message in the provider's own form; null where it cannot be sent back as it came.
     pub own: Value,
+    /// The digest of the question that this answers, taken when it went out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Digest>,
 }
 
 impl Turn {
     /// As a message of the next request.
     pub fn said(&self) -> Said {
-        let own = Own { kind: self.kind, message: self.own.clone() };
-        Said { text: self.text.clone(), calls: self.calls.clone(), own: Some(own) }
+        let own = (!self.own.is_null()).then(|| Own { kind: self.kind, message: self.own.clone() });
+        Said { text: self.text.clone(), calls: self.calls.clone(), own }
     }
 
     /// The failure that a refusal is to whoever wanted an answer.

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a key goes only where its owner lets it go: to a provider that they listed, at a host that they listed.
 //! Invariant: each use of a key and of an opening is in the log before an answer is given.
+//! Invariant: what is given back has no key in it, also where the model says its own.
 //! Deliberately absent: who may ask, and how often. Whoever asks has judged the run; the loop counts its money.
 
 use std::borrow::Cow;
@@ -26,6 +27,7 @@ use toolgate_vault::{Reach, Redactor, Secret, Vault};
 use crate::bounds::Bounds;
 use crate::error::{ErrorKind, ModelError};
 use crate::fold::Delta;
+use crate::keyless::{self, Hearing};
 use crate::model::{Request, Turn};
 use crate::provider::Provider;
 use crate::wire::{Answer, Asking, Form, Outlet};
@@ -129,8 +131,12 @@ impl Models {
         let redactor = Redactor::new(&key).map_err(|fault| broken(&fault))?;
         let outlet = OfModel { outside: &self.outside, asker: *asker };
         let asking = Asking { outlet: &outlet, key: key.as_ref(), rng: &self.rng, bounds, form: Form::Streamed };
-        let asked = Box::pin(opened.ask(&asking, &request, heard)).await;
+        let mut hearing = Hearing::new(&redactor, heard);
+        let asked = Box::pin(opened.ask(&asking, &request, &mut |delta| hearing.hear(delta))).await;
+        hearing.finish();
         let Answer { turn, tries } = asked.map_err(|error| error.redacted(&redactor))?;
+        let mut turn = keyless::turn(turn, &redactor);
+        turn.asked = Some(request.digest());
         let cost = opened.prices.cost(&request.model, turn.usage);
         Ok(Answered { turn, tries, cost, provider, kind: opened.kind })
     }

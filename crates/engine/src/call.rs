@@ -14,6 +14,7 @@ use toolgate_registry::snapshot::ResolvedTool;
 
 use crate::runner::OutputSink;
 use crate::submit::Beside;
+use crate::telling::Telling;
 use crate::uses::Uses;
 
 /// INVARIANT: `input` is what validation let through, with defaults filled in; nothing changes it afterwards.
@@ -56,6 +57,8 @@ pub struct Call {
     pub output: OutputSink,
     /// The openings that it went through.
     pub uses: Uses,
+    /// What its runner tells in the log of its run.
+    pub telling: Telling,
 }
 
 /// A right that a call has because people approved it.

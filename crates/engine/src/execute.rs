@@ -158,6 +158,7 @@ impl Engine {
                 () = sleep_until(deadline) => break Stop::TimedOut,
                 () = call.cancel.cancelled() => break Stop::Cancelled,
                 _ = writing.tick() => {
+                    self.write_told(prepared).await;
                     let text = parts.take(call, opened);
                     self.write_part(prepared, &mut parts, text).await;
                 }
@@ -175,6 +176,29 @@ impl Engine {
         match tokio::time::timeout(Duration::from_secs(STOPPING_S), run.as_mut()).await {
             Ok(ran) => Ok(ran),
             Err(_) => Err(stop),
+        }
+    }
+
+    /// What the runner has told so far, behind the call's beginning.
+    async fn write_told(&self, prepared: &Prepared) {
+        let call = &prepared.call;
+        let events = call.telling.take();
+        if events.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        let mut change = Change::new(call.tenant).durability(Durability::Process);
+        change.append_events(call.run, prepared.place(2), Some(call.id), &events, now);
+        match self.store.commit(change).await {
+            Ok(_) => {
+                call.telling.wrote(events.len());
+                self.signal(call.tenant, call.run, Some(call.id));
+            }
+            // It is written with the call's end, if that is.
+            Err(error) => {
+                tracing::warn!(call = %call.id, "what a runner tells is not kept for now: {error}");
+                call.telling.put_back(events);
+            }
         }
     }
 

@@ -46,6 +46,7 @@ pub mod runs;
 pub mod secrets;
 pub mod shared;
 mod submit;
+pub mod telling;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tokens;

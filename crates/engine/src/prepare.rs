@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
 use crate::runner::OutputSink;
 use crate::submit::{Asked, Manner};
+use crate::telling::Telling;
 use crate::uses::Uses;
 
 impl Engine {
@@ -73,6 +74,7 @@ impl Engine {
             cancel: CancellationToken::new(),
             output: OutputSink::buffered(),
             uses: Uses::until_the_end(),
+            telling: Telling::default(),
         };
         Ok(Prepared {
             call: Arc::new(call),

@@ -140,7 +140,8 @@ impl Prepared {
     }
 
     pub fn place(&self, seq: u64) -> Place {
-        if self.root_run.is_some() { Place::Counted } else { Place::At(self.events_before + seq) }
+        let before = self.events_before + self.call.telling.written();
+        if self.root_run.is_some() { Place::Counted } else { Place::At(before + seq) }
     }
 
     /// Those of the call itself: of what it was given, and of what it brings.
@@ -420,6 +421,8 @@ impl Engine {
                 }
             }
         }
+        let told_of_it = call.telling.take();
+        events.extend_from_slice(&told_of_it);
         events.push(prepared.ended(status, &ended, now));
         let place = prepared.place(if written == Written::Begun { 2 } else { 1 });
         change.append_events(call.run, place, Some(call.id), &events, now);
@@ -441,6 +444,7 @@ impl Engine {
         let digest = outcome_leaf(&mut change, prepared, status, &ended, error_text.as_deref(), &used, now);
         self.tell_of_end(&mut change, &prepared.told(status, &ended), now);
         if let Err(error) = self.store.commit(change).instrument(step("record")).await {
+            call.telling.put_back(told_of_it);
             self.note_apart(call, &used).await;
             return Err(error);
         }

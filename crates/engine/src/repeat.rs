@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolgate_contracts::call::WAIT_S_DEFAULT;
-use toolgate_contracts::{CallId, Digest, Envelope, Fault, Mode, TenantId};
+use toolgate_contracts::{CallId, Digest, Envelope, Fault, Mode, TenantId, ToolName};
 use toolgate_store::Error;
 use toolgate_store::calls::RequestKey;
 
@@ -77,11 +77,15 @@ impl Engine {
         let snapshot = self.registry.snapshot();
         let today = self.clock.now().day();
         let resolved = snapshot.tenant(tenant)?.resolve(&asked.tool, &today);
-        let same_tool = resolved.is_some_and(|tool| {
-            let _ = toolgate_registry::schema::fill_defaults(&tool.definition.input_schema, &mut input);
-            tool.tool.id == record.tool
-        });
-        if !readable || !same_tool || record.input.as_ref() != Some(&input) {
+        let same_tool = match resolved {
+            Some(tool) => {
+                let _ = toolgate_registry::schema::fill_defaults(&tool.definition.input_schema, &mut input);
+                tool.tool.id == record.tool
+            }
+            // Removed since: the call that was made of it is still that call.
+            None => record.tool_name.parse::<ToolName>().is_ok_and(|name| name.folded() == asked.tool.name.folded()),
+        };
+        if !readable || !same_tool || record.asked_input() != Some(&input) {
             return Err(Fault::conflict(
                 format!("place {seq} of the run has another call"),
                 "leave `seq` out to take the next place",
@@ -108,7 +112,7 @@ impl Engine {
         {
             let record = self.store.call(tenant, call).await?;
             let same = record.as_ref().is_some_and(|record| {
-                record.tool == prepared.call.tool.tool.id && record.input.as_ref() == Some(&*prepared.call.input)
+                record.tool == prepared.call.tool.tool.id && record.asked_input() == Some(&*prepared.call.input)
             });
             if same {
                 return self.when_ended(tenant, call, tokio::time::Instant::now() + wait).await.map(Some);

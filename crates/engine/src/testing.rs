@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::permit::Permit;
 use crate::runner::OutputSink;
 use crate::secrets::Secrets;
+use crate::telling::Telling;
 use crate::uses::Uses;
 
 /// A lone call of the data folder's owner, as validation would have let it through.
@@ -61,6 +62,7 @@ pub fn call(tenant: TenantId, tenant_slug: Slug, tool: ResolvedTool, input: Valu
         cancel: CancellationToken::new(),
         output: OutputSink::default(),
         uses: Uses::default(),
+        telling: Telling::default(),
     }
 }
 

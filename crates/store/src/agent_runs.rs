@@ -121,20 +121,19 @@ impl Change {
     }
 
     /// Nobody takes it up any more.
-    pub fn close_agent_run(&mut self, run: RunId, outputs: &serde_json::Value, closed: Fault) -> &mut Self {
+    pub fn close_agent_run(&mut self, run: RunId, holder: &str, outputs: &serde_json::Value, lost: Fault) -> &mut Self {
         self.expecting(
-            Expect::Rows(1, closed),
+            Expect::Rows(1, lost),
             "UPDATE agent_runs SET is_open = 0, holder = NULL, waits_for = NULL, outputs = $3
-             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1",
-            [run.into(), outputs.to_string().into()],
+             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1 AND holder = $4",
+            [run.into(), outputs.to_string().into(), holder.into()],
         )
     }
 
     /// A question goes out. `lost`: another replica took the run.
     pub fn ask_turn(
         &mut self,
-        run: RunId,
-        turn: u32,
+        (run, turn): (RunId, u32),
         holder: &str,
         holds: &[Held],
         now: Timestamp,
@@ -151,11 +150,11 @@ impl Change {
         )
     }
 
-    /// What was answered, once.
+    /// What was answered, once. `lost`: another replica took the run, and asks again.
     pub fn answer_turn(
         &mut self,
-        run: RunId,
-        turn: u32,
+        (run, turn): (RunId, u32),
+        holder: &str,
         answer: &serde_json::Value,
         cost: Option<Amount>,
         now: Timestamp,
@@ -164,16 +163,27 @@ impl Change {
         self.expecting(
             Expect::Rows(1, lost),
             "UPDATE agent_turns SET answer = $4, cost = $5, answered_at = $6, holds = '[]'
-             WHERE tenant_id = $1 AND run_id = $2 AND turn = $3 AND answer IS NULL",
-            [run.into(), turn.into(), answer.to_string().into(), cost.map(|cost| cost.to_string()).into(), now.into()],
+             WHERE tenant_id = $1 AND run_id = $2 AND turn = $3 AND answer IS NULL
+               AND EXISTS (SELECT 1 FROM agent_runs a WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.holder = $7)",
+            [
+                run.into(),
+                turn.into(),
+                answer.to_string().into(),
+                cost.map(|cost| cost.to_string()).into(),
+                now.into(),
+                holder.into(),
+            ],
         )
     }
 
-    /// A question that was asked and has no answer holds nothing any more.
-    pub fn drop_turn(&mut self, run: RunId, turn: u32) -> &mut Self {
-        self.then(
-            "DELETE FROM agent_turns WHERE tenant_id = $1 AND run_id = $2 AND turn = $3 AND answer IS NULL",
-            [run.into(), turn.into()],
+    /// A question that was asked and has no answer holds nothing any more. `lost`: another replica took the run, and
+    /// settles what was held.
+    pub fn drop_turn(&mut self, (run, turn): (RunId, u32), holder: &str, lost: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, lost),
+            "DELETE FROM agent_turns WHERE tenant_id = $1 AND run_id = $2 AND turn = $3 AND answer IS NULL
+               AND EXISTS (SELECT 1 FROM agent_runs a WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.holder = $4)",
+            [run.into(), turn.into(), holder.into()],
         )
     }
 

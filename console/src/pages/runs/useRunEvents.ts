@@ -1,7 +1,7 @@
 // A run's events as they happen. The browser opens the stream again after a break and says where it was; it ends when
 // the run has.
 import { useQueryClient } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { EVENT_TYPES } from '../../api/events'
 import type { RunEvent } from './queries'
 
@@ -19,6 +19,13 @@ export function useRunEvents(run: string, isEnded: boolean): { events: readonly 
   const client = useQueryClient()
   const [events, setEvents] = useState<readonly RunEvent[]>([])
   const [following, setFollowing] = useState<Following>('connecting')
+  // That the run ended must not open its stream anew: what is heard stays, and the one that is open comes to its end.
+  const ended = useRef(isEnded)
+  const settle = useRef<() => void>(() => undefined)
+  useEffect(() => {
+    ended.current = isEnded
+    settle.current()
+  }, [isEnded])
   useEffect(() => {
     let gathering: ReturnType<typeof setTimeout> | undefined
     let again: ReturnType<typeof setTimeout> | undefined
@@ -26,14 +33,16 @@ export function useRunEvents(run: string, isEnded: boolean): { events: readonly 
     let source: EventSource | undefined
     let last = 0
     let waiting: RunEvent[] = []
+    let isOpen = false
     const end = () => {
       source?.close()
       setFollowing('ended')
     }
     const rest = () => {
       clearTimeout(quiet)
-      if (isEnded) quiet = setTimeout(end, QUIET_MS)
+      if (isOpen && ended.current) quiet = setTimeout(end, QUIET_MS)
     }
+    settle.current = rest
     const heard = (message: MessageEvent<string>) => {
       const event = JSON.parse(message.data) as RunEvent
       last = Math.max(last, event.seq ?? 0)
@@ -47,7 +56,7 @@ export function useRunEvents(run: string, isEnded: boolean): { events: readonly 
         waiting = []
         setEvents((before) => [...before, ...heardNow].slice(-KEPT_MAX))
         // What was heard before the page was read is in it.
-        if (!isEnded) void client.invalidateQueries({ queryKey: ['runs'] })
+        if (!ended.current) void client.invalidateQueries({ queryKey: ['runs'] })
       }, GATHER_MS)
     }
     const open = () => {
@@ -56,10 +65,13 @@ export function useRunEvents(run: string, isEnded: boolean): { events: readonly 
       for (const type of EVENT_TYPES) opened.addEventListener(type, heard)
       opened.addEventListener('session_ended', () => void client.invalidateQueries({ queryKey: ['session'] }))
       opened.onopen = () => {
+        isOpen = true
         setFollowing('live')
         rest()
       }
       opened.onerror = () => {
+        // The server closes the stream of a run that ended once all is told.
+        if (isOpen && ended.current) return end()
         setFollowing('broken')
         // A refusal closes it for good; after a break the browser comes back by itself, with `Last-Event-ID`.
         if (opened.readyState === EventSource.CLOSED) again = setTimeout(open, OPEN_AGAIN_MS)
@@ -71,6 +83,6 @@ export function useRunEvents(run: string, isEnded: boolean): { events: readonly 
       source?.close()
       for (const timer of [gathering, again, quiet]) clearTimeout(timer)
     }
-  }, [run, isEnded, client])
+  }, [run, client])
   return { events, following }
 }

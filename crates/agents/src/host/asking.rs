@@ -14,7 +14,7 @@ use toolgate_store::events::Place;
 use toolgate_store::{Change, Error};
 
 use super::Host;
-use super::drive::{Did, Driven, Left};
+use super::drive::{Did, Driven, Left, elsewhere};
 use crate::bounds::Bounds;
 use crate::error::{ErrorKind, ModelError};
 use crate::model::{Request, Usage};
@@ -39,9 +39,8 @@ impl Host {
             Err(error) => return Ok(Did::Ends(error)),
         };
         let asked_at = engine.now();
-        let lost = || Fault::conflict("another replica has the run", "it goes on there");
         let mut change = Change::new(driven.tenant);
-        change.ask_turn(driven.run.id, turn, engine.replica(), &spending.held(), asked_at, lost());
+        change.ask_turn((driven.run.id, turn), engine.replica(), &spending.held(), asked_at, elsewhere());
         spending.reserve(&mut change);
         let data = json!({
             "turn": turn, "model": driven.plan.model, "messages": request.messages.len(), "tools": request.tools.len(),
@@ -70,13 +69,16 @@ impl Host {
                     asked_at,
                     answered_at: None,
                 };
-                self.give_up_turn(driven, &lost).await?;
-                Ok(Did::BrokenOff)
+                let ours = self.give_up_turn(driven, &lost).await?;
+                Ok(if ours { Did::BrokenOff } else { Did::Leaves(Left::Lost) })
             }
-            Some(Ok(answered)) => self.keep_answer(driven, turn, asked_at, &spending, answered).await.map(Did::Done),
+            Some(Ok(answered)) => {
+                let kept = self.keep_answer(driven, turn, asked_at, &spending, answered).await?;
+                Ok(kept.map_or(Did::Leaves(Left::Lost), Did::Done))
+            }
             Some(Err(error)) => {
-                self.keep_failure(driven, turn, &spending, &error).await?;
-                Ok(Did::Ends(error.error().clone()))
+                let ours = self.keep_failure(driven, turn, &spending, &error).await?;
+                Ok(if ours { Did::Ends(error.error().clone()) } else { Did::Leaves(Left::Lost) })
             }
         }
     }
@@ -134,6 +136,7 @@ impl Host {
         self.0.engine.spending(&driven.caller, driven.plan.agent_id, run, &driven.above, (cost, tokens))
     }
 
+    /// `None`: another replica took the run meanwhile, and asks again.
     async fn keep_answer(
         &self,
         driven: &Driven,
@@ -141,14 +144,13 @@ impl Host {
         asked_at: Timestamp,
         spending: &Spending,
         answered: Answered,
-    ) -> Result<AgentTurn, Fault> {
+    ) -> Result<Option<AgentTurn>, Fault> {
         let now = self.0.engine.now();
         let Answered { turn: said, tries, cost, provider: _, kind: _ } = answered;
         let Usage { input, cached, output } = said.usage;
         let answer = serde_json::to_value(&said).map_err(Fault::internal)?;
         let mut change = Change::new(driven.tenant);
-        let lost = Fault::conflict("another replica has the answer", "it goes on there");
-        change.answer_turn(driven.run.id, turn, &answer, cost, now, lost);
+        change.answer_turn((driven.run.id, turn), self.0.engine.replica(), &answer, cost, now, elsewhere());
         spending.settle(&mut change, cost.unwrap_or_default(), input + output);
         let data = json!({
             "turn": turn, "model": said.model, "kind": said.kind, "stop": said.stop, "calls": said.calls.len(),
@@ -156,9 +158,11 @@ impl Host {
             "cost": cost.map(|cost| cost.to_string()), "tries": tries,
         });
         append(&mut change, driven, EventType::ModelCompleted, data, now);
-        self.0.store.commit(change).await?;
+        if !self.if_ours(change).await? {
+            return Ok(None);
+        }
         self.0.engine.signal_run(driven.tenant, driven.run.id);
-        Ok(AgentTurn {
+        Ok(Some(AgentTurn {
             turn,
             holds: Vec::new(),
             answer: Some(answer),
@@ -166,7 +170,7 @@ impl Host {
             cost,
             asked_at,
             answered_at: Some(now),
-        })
+        }))
     }
 
     async fn keep_failure(
@@ -175,7 +179,7 @@ impl Host {
         turn: u32,
         spending: &Spending,
         error: &ModelError,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         let now = self.0.engine.now();
         let mut change = Change::new(driven.tenant);
         // What broke off in the middle was written, and may be charged.
@@ -185,15 +189,15 @@ impl Host {
             }
             _ => spending.settle(&mut change, Amount::ZERO, 0),
         }
-        change.drop_turn(driven.run.id, turn);
+        change.drop_turn((driven.run.id, turn), self.0.engine.replica(), elsewhere());
         let told = error.error();
         let data = json!({
             "turn": turn, "model": driven.plan.model, "code": told.code, "reason": told.reason(), "message": told.message,
         });
         append(&mut change, driven, EventType::ModelFailed, data, now);
-        self.0.store.commit(change).await?;
+        let ours = self.if_ours(change).await?;
         self.0.engine.signal_run(driven.tenant, driven.run.id);
-        Ok(())
+        Ok(ours)
     }
 }
 

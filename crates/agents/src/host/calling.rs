@@ -24,12 +24,14 @@ enum Got {
 }
 
 impl Host {
+    /// `again`: the model asked for them before this replica took the run up, so some may have been made.
     pub(super) async fn call(
         &self,
         driven: &Driven,
         turn: u32,
         proposed: Vec<Proposed>,
         known: &[Aside],
+        again: bool,
     ) -> Result<Did<Vec<Envelope>>, Fault> {
         let parallel = driven.plan.limits.max_parallel.unwrap_or(MAX_PARALLEL_DEFAULT).max(1) as usize;
         let got = futures_util::stream::iter(proposed)
@@ -37,7 +39,7 @@ impl Host {
                 let seq = proposed.seq;
                 match known.iter().find(|aside| aside.seq == seq) {
                     Some(aside) => Ok((seq, Got::Aside(aside.envelope.clone()))),
-                    None => Box::pin(self.call_one(driven, proposed)).await.map(|got| (seq, got)),
+                    None => Box::pin(self.call_one(driven, proposed, again)).await.map(|got| (seq, got)),
                 }
             })
             .buffered(parallel)
@@ -71,9 +73,14 @@ impl Host {
         })
     }
 
-    async fn call_one(&self, driven: &Driven, proposed: Proposed) -> Result<Got, Fault> {
+    async fn call_one(&self, driven: &Driven, proposed: Proposed, again: bool) -> Result<Got, Fault> {
         let engine = &self.0.engine;
         let Proposed { seq, tool, input, .. } = proposed;
+        // By its place alone: the tool may have another name by now, and a person may have changed the input.
+        if again && let Some(made) = self.0.store.call_at_place(driven.tenant, driven.run.id, seq).await? {
+            let envelope = engine.answer(driven.tenant, made).await?;
+            return self.stands(driven, envelope).await;
+        }
         let input = match input {
             Ok(input) => input,
             Err((text, error)) => return self.unread(driven, seq, &tool, Value::String(text), error).await,
@@ -97,13 +104,17 @@ impl Host {
             Begun::Parked(id) => engine.answer(driven.tenant, id).await?,
             Begun::Running(mut running) => running.left().await?,
         };
+        self.stands(driven, envelope).await
+    }
+
+    async fn stands(&self, driven: &Driven, envelope: Envelope) -> Result<Got, Fault> {
         if envelope.version.is_empty() {
             return Ok(Got::Aside(envelope));
         }
         if envelope.status.is_final() {
             return Ok(Got::Recorded(envelope));
         }
-        if engine.goes_on_without(driven.tenant, envelope.id).await? {
+        if self.0.engine.goes_on_without(driven.tenant, envelope.id).await? {
             return Ok(Got::Aside(told::pending(envelope)));
         }
         Ok(Got::Waits(envelope.id))

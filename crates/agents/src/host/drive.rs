@@ -7,7 +7,7 @@ use toolgate_contracts::{CallId, Caller, Fault, FaultKind, RunId, TenantId, Tool
 use toolgate_engine::Engine;
 use toolgate_store::agent_runs::{AgentRun, AgentTurn};
 use toolgate_store::runs::Run;
-use toolgate_store::{Change, Durability};
+use toolgate_store::{Change, Durability, Error};
 
 use super::Host;
 use crate::conversation::{Conversation, Next, Plan};
@@ -81,13 +81,14 @@ impl Host {
             Ok(caller) => caller,
             // What is known of it is told all the same, by the server itself.
             Err(fault) if matches!(fault.kind(), FaultKind::Forbidden | FaultKind::NotFound) => {
-                return self.close_without(tenant, &kept, &run, &conversation, ToolError::of(&fault)).await;
+                return self.close(tenant, &kept, &run, &conversation, Some(ToolError::of(&fault))).await;
             }
             Err(fault) => return Err(fault),
         };
         let above = self.0.engine.runs_above(tenant, &run).await?;
         let mut driven = Driven { tenant, kept, plan: plan.clone(), run, above, caller, cancel };
         let mut current: Option<AgentTurn> = None;
+        let mut again = false;
         loop {
             let next = conversation.next();
             // What was recorded is only told again; beyond it, nothing is done in a run that is over.
@@ -101,16 +102,20 @@ impl Host {
                     let Some(turn) = turns.next() else { continue };
                     conversation.heard(&answer_of(&turn)?);
                     current = Some(turn);
+                    again = true;
                 }
                 Next::Ask(request) => {
                     // One that went out and was not heard of again.
-                    if let Some(lost) = turns.next() {
-                        self.give_up_turn(&driven, &lost).await?;
+                    if let Some(lost) = turns.next()
+                        && !self.give_up_turn(&driven, &lost).await?
+                    {
+                        return Ok(Left::Lost);
                     }
                     match Box::pin(self.ask(&driven, conversation.turns(), &request)).await? {
                         Did::Done(turn) => {
                             conversation.heard(&answer_of(&turn)?);
                             current = Some(turn);
+                            again = false;
                         }
                         Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
                         Did::Leaves(left) => return Ok(left),
@@ -119,7 +124,7 @@ impl Host {
                 }
                 Next::Call(proposed) => {
                     let (turn, asides) = current.as_ref().map_or((0, &[][..]), |turn| (turn.turn, &turn.asides[..]));
-                    match Box::pin(self.call(&driven, turn, proposed, asides)).await? {
+                    match Box::pin(self.call(&driven, turn, proposed, asides, again)).await? {
                         Did::Done(envelopes) => conversation.took(envelopes),
                         Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
                         Did::Leaves(left) => return Ok(left),
@@ -145,13 +150,22 @@ impl Host {
         Ok(None)
     }
 
-    /// What was held for a question without an answer is counted: nobody knows whether it was answered.
-    pub(super) async fn give_up_turn(&self, driven: &Driven, lost: &AgentTurn) -> Result<(), Fault> {
+    /// What was held for a question without an answer is counted: nobody knows whether it was answered. `false`: another
+    /// replica has the run.
+    pub(super) async fn give_up_turn(&self, driven: &Driven, lost: &AgentTurn) -> Result<bool, Fault> {
         let mut change = Change::new(driven.tenant).durability(Durability::Process);
         Engine::settle_lost(&mut change, &lost.holds);
-        change.drop_turn(driven.run.id, lost.turn);
-        self.0.store.commit(change).await?;
-        Ok(())
+        change.drop_turn((driven.run.id, lost.turn), self.0.engine.replica(), elsewhere());
+        self.if_ours(change).await
+    }
+
+    /// Commits a change that only whoever holds the run may make. `false`: that is another replica by now.
+    pub(super) async fn if_ours(&self, change: Change) -> Result<bool, Fault> {
+        match self.0.store.commit(change).await {
+            Ok(_) => Ok(true),
+            Err(Error::Unmet(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Nobody here is at it any more. `true`: it waits for a call.
@@ -185,6 +199,10 @@ impl Host {
         }
         waits_for.is_some()
     }
+}
+
+pub(super) fn elsewhere() -> Fault {
+    Fault::conflict("another replica has the run", "it goes on there")
 }
 
 pub(super) fn answer_of(turn: &AgentTurn) -> Result<Turn, Fault> {

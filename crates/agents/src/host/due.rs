@@ -11,6 +11,7 @@ use toolgate_store::agent_runs::{DUE_RUNS_MAX, DueRun};
 use toolgate_store::{Change, Durability, Error};
 
 use super::Host;
+use super::drive::elsewhere;
 
 /// For what other replicas did.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -93,9 +94,8 @@ impl Host {
 
     async fn take(&self, due: DueRun) -> Result<(), Fault> {
         let DueRun { tenant, run, holder } = due;
-        let taken = Fault::conflict("another replica has the run", "it goes on there");
         let mut change = Change::new(tenant).durability(Durability::Process);
-        change.take_agent_run(run, holder.as_deref(), self.0.engine.replica(), taken);
+        change.take_agent_run(run, holder.as_deref(), self.0.engine.replica(), elsewhere());
         match self.0.store.commit(change).await {
             Ok(_) => {
                 // Whoever left it may know of agents and tools that were not heard of here yet.

@@ -11,7 +11,7 @@ use toolgate_store::runs::Run;
 use toolgate_store::{Change, Error};
 
 use super::Host;
-use super::drive::{Driven, Left, ended_as};
+use super::drive::{Driven, Left, elsewhere, ended_as};
 use crate::conversation::Conversation;
 
 /// Reasons that are limits of the run: each is told in the log by itself.
@@ -29,19 +29,8 @@ impl Host {
         self.close(*tenant, kept, run, conversation, error).await
     }
 
-    /// The same where whoever began it is gone.
-    pub(super) async fn close_without(
-        &self,
-        tenant: TenantId,
-        kept: &AgentRun,
-        run: &Run,
-        conversation: &Conversation<'_>,
-        error: ToolError,
-    ) -> Result<Left, Fault> {
-        self.close(tenant, kept, run, conversation, Some(error)).await
-    }
-
-    async fn close(
+    /// The same for a run of which no more is known: whoever began it may be gone.
+    pub(super) async fn close(
         &self,
         tenant: TenantId,
         kept: &AgentRun,
@@ -72,10 +61,10 @@ impl Host {
             change.append_events(run.id, Place::Counted, None, &events, now);
         }
         let value = serde_json::to_value(&outputs).map_err(Fault::internal)?;
-        change.close_agent_run(run.id, &value, Fault::conflict("the run was closed", "read it again"));
+        change.close_agent_run(run.id, self.0.engine.replica(), &value, elsewhere());
         match self.0.store.commit(change).await {
             Ok(_) => {}
-            // Somebody else ended it in this very moment: it is closed by the next look.
+            // Somebody else ended or took it in this very moment: it is closed by the next look.
             Err(Error::Unmet(_)) => return Ok(Left::Later),
             Err(error) => return Err(error.into()),
         }

@@ -101,7 +101,8 @@ impl Gone {
                 Next::Ask(request) => {
                     // The run was ended from outside before this was asked or answered.
                     let BundleTurn { request: recorded, response, usage: _ } = bundle.turns.get(self.turns as usize)?;
-                    if let Some(difference) = of_request(self.turns, recorded, &request) {
+                    let difference = of_request(self.turns, recorded, &request);
+                    if let Some(difference) = difference.or_else(|| of_digest(self.turns, response, &request)) {
                         return Some(difference);
                     }
                     self.turns += 1;
@@ -156,6 +157,17 @@ impl Gone {
 fn of_request(turn: u32, recorded: &Request, replayed: &Request) -> Option<Difference> {
     let words = format!("question {} to the model is another one", turn + 1);
     Difference::between(format!("/turns/{turn}/request"), &value(recorded), &value(replayed), words)
+}
+
+/// A bundle's questions are put together when it is made. That they are those that were asked is said by what was kept
+/// of each when it went out.
+fn of_digest(turn: u32, response: &Turn, replayed: &Request) -> Option<Difference> {
+    let (asked, replayed) = (response.asked?, replayed.digest());
+    let words = format!(
+        "question {} went out in other words: the program that asked it puts questions together otherwise than the one that made the bundle",
+        turn + 1
+    );
+    Difference::between(format!("/turns/{turn}/response/asked"), &value(&asked), &value(&replayed), words)
 }
 
 fn outputs(bundle: &Bundle, conversation: &Conversation<'_>) -> Option<Difference> {

@@ -1,9 +1,12 @@
 //! One question to a model, with nothing but a text: the modes `direct` and `skill`.
 //!
-//! What it may take is held by the gate before it runs, and settled with the call's record.
+//! What it may take is held by the gate before it runs, and settled with the call's record. What is asked and answered is
+//! told in the log of the call's run, as of a hosted agent's questions; what is said is not, before the gate has seen it
+//! whole.
 
 use serde_json::{Map, Value, json};
 use tokio::select;
+use toolgate_contracts::event::EventType;
 use toolgate_contracts::runner::{Prompt, PromptMode};
 use toolgate_contracts::skill::Skill;
 use toolgate_contracts::{Amount, Definition, ErrorCode, ProviderKind, TenantId, ToolError, ToolResult};
@@ -16,7 +19,7 @@ use crate::bounds::Bounds;
 use crate::error::{ErrorKind, ModelError};
 use crate::host::{BYTES_PER_TOKEN, Host};
 use crate::model::{Message, Request, Stop, Turn, Usage};
-use crate::models::{Asker, Known};
+use crate::models::{Answered, Asker, Known};
 
 /// What a model may write in one answer.
 const OUTPUT_TOKENS_MAX: u32 = 8_192;
@@ -58,8 +61,8 @@ pub(super) async fn ask(host: &Host, call: &Call, prompt: &Prompt) -> Outcome {
         Err(error) => return taken.failed(error),
     };
     let mut wrong = None;
-    for _ in 0..QUESTIONS_MAX {
-        let turn = match answered(host, call, &known, &request, &mut taken).await {
+    for number in 0..QUESTIONS_MAX {
+        let turn = match answered(host, call, &known, &request, &mut taken, number).await {
             Ok(turn) => turn,
             Err(error) => return taken.failed(error),
         };
@@ -158,6 +161,7 @@ async fn answered(
     known: &Known,
     request: &Request,
     taken: &mut Taken,
+    number: usize,
 ) -> Result<Turn, ToolError> {
     let workspace = call.agent.and_then(|agent| {
         let snapshot = host.registry().snapshot();
@@ -168,6 +172,15 @@ async fn answered(
     let bounds = Bounds { wall: bounds.wall.min(call.timeout), ..bounds };
     let name = known.model.to_string();
     let mut unheard = |_: &crate::fold::Delta| {};
+    let asked =
+        json!({"turn": number, "model": name, "messages": request.messages.len(), "tools": request.tools.len()});
+    call.tell(EventType::ModelRequested, asked, host.engine().now());
+    let failed = |error: &ToolError| {
+        let data = json!({
+            "turn": number, "model": name, "code": error.code, "reason": error.reason(), "message": error.message,
+        });
+        call.tell(EventType::ModelFailed, data, host.engine().now());
+    };
     let answered = select! {
         answered = Box::pin(host.models().ask(&asker, &name, request, bounds, &mut unheard)) => answered,
         () = call.cancel.cancelled() => Err(ModelError::interrupted()),
@@ -175,11 +188,14 @@ async fn answered(
     if call.cancel.is_cancelled() {
         let (cost, usage) = price(known, request);
         taken.add(cost, usage);
-        return Err(ToolError::cancelled());
+        let error = ToolError::cancelled();
+        failed(&error);
+        return Err(error);
     }
     let turn = match answered {
         Ok(answered) => {
             taken.add(answered.cost, answered.turn.usage);
+            call.tell(EventType::ModelCompleted, told(&answered, number), host.engine().now());
             answered.turn
         }
         Err(error) => {
@@ -191,6 +207,7 @@ async fn answered(
                 let (cost, usage) = price(known, request);
                 taken.add(cost, usage);
             }
+            failed(error.error());
             return Err(error.error().clone());
         }
     };
@@ -204,6 +221,19 @@ async fn answered(
         );
     }
     Ok(turn)
+}
+
+/// What the log says of an answer: what it took, and not what was said.
+fn told(Answered { turn, tries, cost, provider: _, kind: _ }: &Answered, number: usize) -> Value {
+    let Usage { input, cached, output } = turn.usage;
+    let mut data = json!({
+        "turn": number, "model": turn.model, "kind": turn.kind, "stop": turn.stop, "calls": turn.calls.len(),
+        "usage": {"input_tokens": input, "cached_tokens": cached, "output_tokens": output}, "tries": tries,
+    });
+    if let Some(cost) = cost {
+        data["cost"] = cost.to_string().into();
+    }
+    data
 }
 
 /// What a question may take at most.

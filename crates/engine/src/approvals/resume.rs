@@ -30,6 +30,7 @@ use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
 use crate::reserve::Expected;
 use crate::runner::OutputSink;
+use crate::telling::Telling;
 use crate::uses::Uses;
 
 /// Approved calls that are judged again at the same time on this replica; the rest is left to the next round.
@@ -331,6 +332,7 @@ pub(super) fn waiting_call(
         cancel: CancellationToken::new(),
         output: OutputSink::default(),
         uses: Uses::default(),
+        telling: Telling::default(),
     }
 }
 

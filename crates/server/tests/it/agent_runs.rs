@@ -1,12 +1,10 @@
 //! Runs of agents: what they give, what ends them, what they wait for, and how they go on. The model is a script.
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use toolgate_server::App;
 use toolgate_store::testing::every_database;
-use toolgate_store::{Kind, MIGRATIONS};
+use toolgate_store::{Change, Kind, MIGRATIONS};
 
-use crate::world::{self, As, World, every_world, two_replicas};
+use crate::world::{self, As, World, attend, every_world, two_replicas};
 
 async fn provider(world: &World, turns: Value, more: Value) {
     let mut spec = json!({"name": "play", "kind": "scripted", "script": {"version": 1, "turns": turns}});
@@ -40,21 +38,6 @@ fn calls(names: &[(&str, Value)]) -> Value {
 
 fn sum(text: &str) -> (&'static str, Value) {
     ("calculator", json!({"expression": text}))
-}
-
-/// What runs in the background of a server.
-fn attend(app: &App) -> CancellationToken {
-    let stop = CancellationToken::new();
-    let (host, engine) = (app.host.clone(), app.engine.clone());
-    tokio::spawn({
-        let stop = stop.clone();
-        async move { host.attend(stop).await }
-    });
-    tokio::spawn({
-        let stop = stop.clone();
-        async move { engine.attend_background(stop).await }
-    });
-    stop
 }
 
 async fn state_becomes(world: &World, run: &Value, wanted: &str) -> Value {
@@ -306,6 +289,77 @@ async fn a_run_that_waits_is_taken_up_by_the_program_that_starts_next() {
         assert_eq!(ids(&made(&after).await), earlier, "the finished call was not made again");
         stop.cancel();
         after.app.close().await;
+    })
+    .await;
+}
+
+/// The agent asked for this input; a person gave another, and the tool may be gone by the time that they decide.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_people_change_while_a_run_waits_does_not_break_it() {
+    every_world(async |world| {
+        let stop = attend(&world.app);
+        let approver = world.user("default", "ben", &["approver"]).await;
+        let turns = json!([
+            {"call": calls(&[sum("2 * 21"), ("write_file", json!({"path": "a.txt", "text": "hello"}))])},
+            {"say": "Written."},
+        ]);
+        agent(&world, turns, json!({})).await;
+        world.send(&As::Owner, "PUT", "/api/v1/agents/helper/tools/write_file", json!({})).await.ok();
+        let run = run(&world, json!({"prompt": "Write it."})).await;
+        assert_eq!(run["state"], "waiting_human", "{run:#}");
+        let asked = world.get(&approver, "/api/v1/approvals?state=open").await.ok();
+        let path = format!("/api/v1/approvals/{}/decide", asked["items"][0]["id"].as_str().unwrap());
+        let edited = json!({"path": "b.txt", "text": "good day", "overwrite": true});
+        world.send(&approver, "POST", &path, json!({"decision": "approve", "input": edited})).await.ok();
+        let ended = state_becomes(&world, &run, "completed").await;
+        assert_eq!(ended["outputs"]["response"], "Written.");
+        let wrote = &ended["outputs"]["last_tool"];
+        assert_eq!((&wrote["output"]["bytes"], &wrote["input"]["path"]), (&json!(8), &json!("b.txt")), "{wrote:#}");
+        stop.cancel();
+    })
+    .await;
+    every_world(async |world| {
+        let (run, approval) = waiting(&world).await;
+        world.send(&As::Owner, "DELETE", "/api/v1/tools/fileReport", json!({})).await.ok();
+        let stop = attend(&world.app);
+        let no = json!({"decision": "reject", "reason": "not today"});
+        world.send(&As::Owner, "POST", &format!("/api/v1/approvals/{approval}/decide"), no).await;
+        let ended = state_becomes(&world, &run, "completed").await;
+        assert_eq!(ended["outputs"]["response"], "Filed.", "{ended:#}");
+        stop.cancel();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_lost_a_run_writes_nothing_into_it() {
+    every_world(async |world| {
+        let (run, _) = waiting(&world).await;
+        let run: toolgate_contracts::RunId = run["id"].as_str().unwrap().parse().unwrap();
+        let store = world.app.engine.store();
+        let tenant = world.app.registry.snapshot().tenant_by_slug("default").unwrap().tenant.id;
+        let now = world.app.engine.now();
+        let lost = || toolgate_contracts::Fault::conflict("another replica has the run", "it goes on there");
+        let made = async |make: &dyn Fn(&mut Change)| {
+            let mut change = Change::new(tenant);
+            make(&mut change);
+            store.commit(change).await
+        };
+        made(&|change| _ = change.take_agent_run(run, None, "slow", lost())).await.unwrap();
+        made(&|change| _ = change.ask_turn((run, 2), "slow", &[], now, lost())).await.unwrap();
+        made(&|change| _ = change.take_agent_run(run, Some("slow"), "quick", lost())).await.unwrap();
+        let said = json!({"text": "too late"});
+        let late: [(&str, &dyn Fn(&mut Change)); 4] = [
+            ("ask", &|change| _ = change.ask_turn((run, 3), "slow", &[], now, lost())),
+            ("answer", &|change| _ = change.answer_turn((run, 2), "slow", &said, None, now, lost())),
+            ("drop", &|change| _ = change.drop_turn((run, 2), "slow", lost())),
+            ("close", &|change| _ = change.close_agent_run(run, "slow", &said, lost())),
+        ];
+        for (what, make) in late {
+            assert!(matches!(made(make).await, Err(toolgate_store::Error::Unmet(_))), "{what}");
+        }
+        made(&|change| _ = change.answer_turn((run, 2), "quick", &said, None, now, lost())).await.unwrap();
+        made(&|change| _ = change.close_agent_run(run, "quick", &said, lost())).await.unwrap();
     })
     .await;
 }

@@ -2,12 +2,10 @@
 //! on together. The models are scripts.
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use toolgate_server::App;
 use toolgate_store::MIGRATIONS;
 use toolgate_store::testing::every_database;
 
-use crate::world::{self, As, World, every_world};
+use crate::world::{self, As, World, attend, every_world};
 
 async fn provider(world: &World, name: &str, turns: Value, more: Value) {
     let mut spec = json!({"name": name, "kind": "scripted", "script": {"version": 1, "turns": turns}});
@@ -44,21 +42,6 @@ async fn becomes(world: &World, run: &Value, wanted: &str) -> Value {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     panic!("the run never is {wanted}: {:#}", world.get(&As::Owner, &path).await.body);
-}
-
-/// What runs in the background of a server.
-fn attend(app: &App) -> CancellationToken {
-    let stop = CancellationToken::new();
-    let (host, engine) = (app.host.clone(), app.engine.clone());
-    tokio::spawn({
-        let stop = stop.clone();
-        async move { host.attend(stop).await }
-    });
-    tokio::spawn({
-        let stop = stop.clone();
-        async move { engine.attend_background(stop).await }
-    });
-    stop
 }
 
 fn prompt(name: &str, runner: Value, output: Value) -> Value {

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use toolgate_contracts::{Clock, Rng, Timestamp};
 use toolgate_engine::{Runners, Wiring};
 use toolgate_mcp::runner::Servers;
@@ -160,6 +161,21 @@ pub async fn two_replicas(database: &Database) -> ([App; 2], [tempfile::TempDir;
     let (first, second) =
         tokio::join!(open(database, folders[0].path(), clock.clone(), 1), open(database, folders[1].path(), clock, 2));
     ([first, second], folders)
+}
+
+/// What runs in the background of a server.
+pub fn attend(app: &App) -> CancellationToken {
+    let stop = CancellationToken::new();
+    let (host, engine) = (app.host.clone(), app.engine.clone());
+    tokio::spawn({
+        let stop = stop.clone();
+        async move { host.attend(stop).await }
+    });
+    tokio::spawn({
+        let stop = stop.clone();
+        async move { engine.attend_background(stop).await }
+    });
+    stop
 }
 
 /// An application on SQLite with settings of its own, for what no database has a part in.

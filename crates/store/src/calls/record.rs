@@ -76,6 +76,13 @@ pub struct CallRecord {
     pub secrets: Option<Json>,
 }
 
+impl CallRecord {
+    /// What whoever called gave, before a person changed it.
+    pub fn asked_input(&self) -> Option<&Json> {
+        self.proposed_input.as_ref().or(self.input.as_ref())
+    }
+}
+
 /// A call that was running when its replica went away.
 #[derive(Clone, Debug)]
 pub struct Interrupted {
@@ -193,6 +200,8 @@ impl Store {
               AND NOT EXISTS (SELECT 1 FROM work w WHERE w.tenant_id = c.tenant_id AND w.call_id = c.id)
               AND NOT EXISTS (SELECT 1 FROM agent_runs a
                 WHERE a.tenant_id = c.tenant_id AND a.for_call = c.id AND a.is_open = 1)
+              AND NOT EXISTS (SELECT 1 FROM workflow_runs w
+                WHERE w.tenant_id = c.tenant_id AND w.for_call = c.id AND w.is_open = 1)
             ORDER BY c.id LIMIT 500";
         let parameters = vec![now.into(), own.into(), since.into()];
         let rows = self.query(&Scope::Everyone("a dead replica's calls are anyone's"), sql, parameters).await?;

@@ -42,6 +42,7 @@ pub fn say(text: &str) -> Turn {
         usage: Usage { input: 10, cached: 0, output: 2 },
         reported: Value::Null,
         own: json!({"role": "assistant", "content": text}),
+        asked: None,
     }
 }
 
@@ -106,7 +107,8 @@ impl Recorder {
         loop {
             match conversation.next() {
                 Next::Ask(request) => {
-                    let Some(response) = self.turns.pop_front() else { break };
+                    let Some(mut response) = self.turns.pop_front() else { break };
+                    response.asked = Some(request.digest());
                     conversation.heard(&response);
                     turns.push(BundleTurn { request: *request, usage: response.usage, response });
                 }
