@@ -32,3 +32,8 @@ export function revealed(text: string): ReactNode {
   parts.push(text.slice(from))
   return parts
 }
+
+/** The same where there is only text, as in a drawing. */
+export function revealedText(text: string): string {
+  return text.replaceAll(RUNS, (_, character: string) => codeOf(character))
+}

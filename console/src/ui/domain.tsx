@@ -109,3 +109,26 @@ const options = (looks: Record<string, Look>) => Object.entries(looks).map(([id,
 /** The same words, to choose from. */
 export const RISK_OPTIONS = options(RISK)
 export const CLASS_OPTIONS = options(CLASS)
+
+/** Wherever a script speaks in place of a model. */
+export const ScriptedBadge = () => (
+  <Badge tone="warn" shape="ring" title="It plays a script: no model is asked.">
+    scripted
+  </Badge>
+)
+
+const NODE: Record<Schemas['NodeState'], Look> = {
+  running: ['info', 'dot', 'running'],
+  waiting: ['warn', 'ring', 'waits'],
+  completed: ['ok', 'dot', 'completed'],
+  failed: ['bad', 'diamond', 'failed'],
+  skipped: ['idle', 'none', 'skipped'],
+}
+export const NodeBadge = ({ state }: { state: Schemas['NodeState'] }) => shown(NODE[state], state)
+
+const SEVERITY: Record<Schemas['Severity'], Look> = {
+  error: ['bad', 'diamond', 'error'],
+  warning: ['warn', 'ring', 'warning'],
+  note: ['idle', 'none', 'note'],
+}
+export const SeverityBadge = ({ severity }: { severity: Schemas['Severity'] }) => shown(SEVERITY[severity], severity)
