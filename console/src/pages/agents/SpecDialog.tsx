@@ -1,4 +1,4 @@
-// Makes or changes an agent or a profile: the form comes from the API's description of it, the verdict from the server.
+// Makes or changes an agent, a profile or a provider: the form comes from the API's description of it, the verdict from the server.
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useId, useMemo, useState } from 'react'
 import { asApiError } from '../../api/errors'
@@ -23,7 +23,7 @@ export function SpecDialog<Spec>({
 }: {
   title: string
   /** The name of its schema in the API's description. */
-  component: 'AgentSpec' | 'Profile'
+  component: 'AgentSpec' | 'Profile' | 'Provider'
   /** The schema as the form shows it: in another order, with other words. */
   shaped?: (schema: JsonSchema) => JsonSchema
   /** What is said above the form. */
