@@ -1,6 +1,6 @@
 // What one can do to a call: stop it while it is open, say how it ended where nobody knows.
-import { Ban, Gavel } from 'lucide-react'
-import { useState } from 'react'
+import { Ban, Gavel, Workflow } from 'lucide-react'
+import { lazy, Suspense, useState } from 'react'
 import { asApiError } from '../../api/errors'
 import { may, useMe } from '../../app/session'
 import { Button } from '../../ui/Button'
@@ -11,9 +11,12 @@ import { notify } from '../../ui/Notices'
 import { Problem } from '../../ui/Problem'
 import { type Call, cancelCall, isOpen, settleCall, useCallChange } from './queries'
 
+// Few calls become nodes.
+const NodeDialog = lazy(async () => ({ default: (await import('../workflows/NodeDialog')).NodeDialog }))
+
 export function Actions({ call }: { call: Call }) {
   const me = useMe()
-  const [asking, setAsking] = useState<'cancel' | 'settle'>()
+  const [asking, setAsking] = useState<'cancel' | 'settle' | 'node'>()
   const close = () => setAsking(undefined)
   return (
     <>
@@ -44,6 +47,22 @@ export function Actions({ call }: { call: Call }) {
         >
           Settle
         </Button>
+      )}
+      {may(me, 'workflows.edit') && !isOpen(call.status) && (
+        <Button
+          kind="quiet"
+          size="small"
+          icon={<Workflow aria-hidden="true" />}
+          onPress={() => setAsking('node')}
+          disabledReason={call.input === null ? 'Its input was erased' : undefined}
+        >
+          As a node
+        </Button>
+      )}
+      {asking === 'node' && (
+        <Suspense>
+          <NodeDialog call={call.id} onClose={close} />
+        </Suspense>
       )}
       {asking === 'cancel' && <CancelDialog call={call} onClose={close} />}
       {asking === 'settle' && <SettleDialog call={call} onClose={close} />}
