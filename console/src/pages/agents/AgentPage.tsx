@@ -1,17 +1,19 @@
 // An agent's workspace: the tools it has and why, what binds it, what it called, what waits.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import { KeyRound, Snowflake } from 'lucide-react'
+import { KeyRound, Play, Snowflake } from 'lucide-react'
 import { useState } from 'react'
 import { useNames } from '../../app/names'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { Button } from '../../ui/Button'
 import { CopyId } from '../../ui/CopyId'
+import { ScriptedBadge } from '../../ui/domain'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { Tabs } from '../../ui/Tabs'
+import { useScripted } from '../providers/queries'
 import { AgentApprovals } from './AgentApprovals'
 import { AgentDialog } from './AgentDialog'
 import { AgentBadge } from './AgentsPage'
@@ -33,6 +35,7 @@ import {
   useAgentChange,
 } from './queries'
 import { Registry } from './Registry'
+import { RunDialog, whyNotRun } from './RunDialog'
 
 const route = getRouteApi('/shell/agents/$name')
 const MANAGE = 'Authors and administrators manage agents'
@@ -59,7 +62,7 @@ function Workspace({ agent }: { agent: Agent }) {
   const { name, state } = agent
   const { tab = 'registry' } = route.useSearch()
   const navigate = route.useNavigate()
-  const [dialog, setDialog] = useState<'edit' | 'key'>()
+  const [dialog, setDialog] = useState<'run' | 'edit' | 'key'>()
   const changed = useAgentChange(setAgentState, state === 'active' ? `${name} is frozen.` : `${name} goes on.`)
   const saved = useAgentChange(replaceAgent, `${name} is changed.`)
 
@@ -68,6 +71,7 @@ function Workspace({ agent }: { agent: Agent }) {
   const profiles = useInfiniteQuery(profilesQuery()).data?.pages.flatMap(({ items }) => items)
   const usage = useQuery({ ...agentUsageQuery(name), enabled: may(me, 'usage.read') }).data?.items
   const waiting = useQuery(openApprovalsQuery(name)).data?.count
+  const isScripted = useScripted(agent.model)
   const manages = may(me, 'agents.manage') ? undefined : MANAGE
 
   return (
@@ -77,6 +81,14 @@ function Workspace({ agent }: { agent: Agent }) {
       badges={<AgentBadge state={state} />}
       actions={
         <>
+          <Button
+            kind="primary"
+            icon={<Play aria-hidden="true" />}
+            disabledReason={whyNotRun(agent, may(me, 'agents.run'))}
+            onPress={() => setDialog('run')}
+          >
+            Run
+          </Button>
           <Button onPress={() => setDialog('key')} icon={<KeyRound aria-hidden="true" />} disabledReason={manages}>
             Give it a key
           </Button>
@@ -99,6 +111,7 @@ function Workspace({ agent }: { agent: Agent }) {
       <p className={css.about}>
         {agent.title && <span>{agent.title}</span>}
         {agent.model !== '' && <code>{agent.model}</code>}
+        {isScripted && <ScriptedBadge />}
         {agent.profile && <span>profile {agent.profile}</span>}
         {agent.owner && <span>owner {revealed(nameOf(agent.owner))}</span>}
         <CopyId id={agent.id} what="the agent's id" short />
@@ -133,6 +146,7 @@ function Workspace({ agent }: { agent: Agent }) {
       {dialog === 'edit' && (
         <AgentDialog agent={agent} save={(spec) => saved.mutateAsync(spec)} onClose={() => setDialog(undefined)} />
       )}
+      {dialog === 'run' && <RunDialog agent={agent} onClose={() => setDialog(undefined)} />}
       {dialog === 'key' && <KeyDialog agent={name} onClose={() => setDialog(undefined)} />}
     </Page>
   )

@@ -10,7 +10,7 @@ const AGENT: Readonly<Record<string, Words>> = {
   description: ['Description', 'What it is for, in a sentence or two.'],
   toolset: ['Tools', 'Only those that are assigned to it, or every one that is open to all.'],
   profile: ['Profile', 'What binds all of its calls: approval, cost, rate, hosts.'],
-  model: ['Model', 'Which model drives it, such as provider/name. It is recorded, nothing more.'],
+  model: ['Model', 'PROVIDER/MODEL, such as openai/gpt-5. Without one it has a key of its own, and is not run here.'],
   instructions: ['Instructions'],
   workspace: ['Workspace'],
   limits: ['Limits'],

@@ -41,7 +41,7 @@ export function Questions({ questions }: { questions: readonly Question[] }) {
   )
 }
 
-function AnswerDialog({ question, onClose }: { question: Question; onClose: () => void }) {
+export function AnswerDialog({ question, onClose }: { question: Question; onClose: () => void }) {
   const [value, setValue] = useState<Json>({})
   const [blocked, setBlocked] = useState<string>()
   const send = useRunChange(answerQuestion)

@@ -1,14 +1,15 @@
 // A run as it goes: what it did when, what it waits for, what it cost.
-import { useQuery } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
-import { Ban, List } from 'lucide-react'
-import { useEffect, useState } from 'react'
+import { Ban, List, Play } from 'lucide-react'
+import { lazy, Suspense, useEffect, useState } from 'react'
 import { ApiError } from '../../api/errors'
 import { useNames } from '../../app/names'
 import { type Me, may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { type Outcome, outcomeOf } from '../../lib/outcome'
 import { duration } from '../../lib/time'
+import { saved } from '../../output/download'
 import { to } from '../../paths'
 import { Button } from '../../ui/Button'
 import { ConfirmDialog } from '../../ui/ConfirmDialog'
@@ -16,6 +17,7 @@ import { CopyId } from '../../ui/CopyId'
 import { RunBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { TextField } from '../../ui/Field'
+import { MenuButton } from '../../ui/MenuButton'
 import { notify } from '../../ui/Notices'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
@@ -24,12 +26,18 @@ import { SkeletonRows } from '../../ui/Skeleton'
 import { Time } from '../../ui/Time'
 import { CallDrawer } from '../calls/CallDrawer'
 import { Events } from '../calls/Events'
+import { workflowOf } from '../workflows/words'
+import { Answer } from './Answer'
 import { Questions } from './Questions'
-import { endRun, isEnded, type RunView, runQueries, useRunChange } from './queries'
+import { bundleOf, endRun, isEnded, type RunView, resumeRun, runQueries, useRunChange } from './queries'
 import css from './RunPage.module.css'
+import { RunsUnder } from './RunsUnder'
 import { type ModelUse, modelUseOf, sumOf, timelineOf } from './rows'
 import { Timeline } from './Timeline'
 import { type Following, useRunEvents } from './useRunEvents'
+
+// Few runs are of workflows.
+const WorkflowRun = lazy(async () => ({ default: (await import('./WorkflowRun')).WorkflowRun }))
 
 export function RunPage() {
   const { id } = useParams({ from: '/shell/runs/$id' })
@@ -68,6 +76,11 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
   const ended = isEnded(view.state)
   const { events, following } = useRunEvents(view.id, ended)
   const questions = useQuery(runQueries.questions(view.id)).data?.items ?? []
+  // Only a run that a model drives has outputs: it was begun here just now, or its model was asked.
+  const hosted = useQuery({ ...runQueries.outputs(view.id), enabled: events.some(({ type }) => isOfModel(type)) }).data
+  const workflow = useQuery({ ...runQueries.workflow(view.id), enabled: workflowOf(view) !== undefined }).data
+  const resume = useRunChange(resumeRun)
+  const bundle = useMutation({ mutationFn: bundleOf })
   const now = useTick(ended)
   const timeline = timelineOf(view, questions, events, now)
   const title = view.title ?? `Run …${view.id.slice(-8)}`
@@ -86,6 +99,18 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
           <Link {...to.calls()} search={{ run: view.id }} className={css.link}>
             <List aria-hidden="true" /> Its calls
           </Link>
+          {!ended && hosted && (
+            <Button
+              icon={<Play aria-hidden="true" />}
+              isPending={resume.isPending}
+              disabledReason={may(me, 'agents.run') ? why : 'Resuming needs the permission agents.run'}
+              onPress={() =>
+                resume.mutate(view.id, { onSuccess: () => notify('It is taken up, if nobody was at it.') })
+              }
+            >
+              Resume
+            </Button>
+          )}
           {!ended && (
             <Button
               kind="danger"
@@ -96,11 +121,47 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
               Cancel run
             </Button>
           )}
+          {hosted && (
+            <MenuButton
+              label="More for this run"
+              acts={[
+                {
+                  id: 'bundle',
+                  label: 'Export the replay bundle',
+                  disabledReason: ended ? undefined : 'Once it has ended',
+                  act: () =>
+                    bundle.mutate(view.id, {
+                      onSuccess: (text) => saved(`run-${view.id}.json`, 'application/json', text),
+                    }),
+                },
+              ]}
+            />
+          )}
         </>
       }
     >
-      <Totals view={view} isCut={isCut} until={ended ? Date.parse(view.updated_at) : now} model={modelUseOf(events)} />
+      {[resume.error, bundle.error].map(
+        (error) =>
+          error && (
+            <Body key={error.message} narrow>
+              <Problem error={error} />
+            </Body>
+          ),
+      )}
+      <Totals
+        view={view}
+        isCut={isCut}
+        until={ended ? Date.parse(view.updated_at) : now}
+        model={hosted ? undefined : modelUseOf(events)}
+        isTold={hosted !== undefined && view.state === 'failed'}
+      />
       <Questions questions={questions} />
+      {hosted && <Answer run={hosted} view={view} events={events} />}
+      {workflow && (
+        <Suspense fallback={<SkeletonRows />}>
+          <WorkflowRun run={workflow} view={view} questions={questions} />
+        </Suspense>
+      )}
       {timeline.rows.length === 0 ? (
         <Empty
           title="Nothing has happened yet"
@@ -115,6 +176,7 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
           onOpen={(row) => (row.kind === 'run' ? void navigate(to.run(row.id)) : setOpen(row.id))}
         />
       )}
+      <RunsUnder root={view.id} runs={view.runs} />
       {isCut && (
         <p className={css.cut}>
           The newest calls only.{' '}
@@ -136,6 +198,8 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
     </Page>
   )
 }
+
+const isOfModel = (type: string) => type.startsWith('model.')
 
 const TICK_MS = 1_000
 
@@ -172,11 +236,14 @@ function Totals({
   isCut,
   until,
   model,
+  isTold,
 }: {
   view: RunView
   isCut: boolean
   until: number
   model: ModelUse | undefined
+  /** Why it ended stands elsewhere, with what to do about it. */
+  isTold: boolean
 }) {
   const nameOf = useNames()
   const outcomes = view.calls.map(outcomeOf)
@@ -255,7 +322,7 @@ function Totals({
           <CopyId id={view.id} short what="run id" />
         </dd>
       </div>
-      {view.reason && (
+      {view.reason && !isTold && (
         <div className={css.reason}>
           <dt>Why it ended</dt>
           <dd>{revealed(view.reason)}</dd>

@@ -1,12 +1,14 @@
 // What the pages of runs ask the server.
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, type Schemas, taken } from '../../api/client'
+import { ApiError } from '../../api/errors'
 import type { Json } from '../../form/json'
 
 export type RunRow = Schemas['RunSummary']
 export type RunView = Schemas['RunView']
 export type Question = Schemas['Question']
 export type RunEvent = Schemas['Event']
+export type AgentRun = Schemas['AgentRunView']
 
 export interface Chosen {
   state?: string
@@ -49,7 +51,32 @@ export const runQueries = {
       queryKey: ['runs', 'questions', run],
       queryFn: ({ signal }) => taken(api.GET('/api/v1/inputs', { params: { query: { run, limit: 200 } }, signal })),
     }),
+  /** Of a run that an agent's model drives: other runs have none. */
+  outputs: (run: string) =>
+    queryOptions({
+      queryKey: ['runs', 'outputs', run],
+      queryFn: ({ signal }) => taken(api.GET('/api/v1/runs/{run}/outputs', { ...byId(run), signal })),
+      placeholderData: () => undefined,
+    }),
+  workflow: (run: string) =>
+    queryOptions({
+      queryKey: ['runs', 'workflow', run],
+      queryFn: ({ signal }) => nodesOf(run, signal),
+      placeholderData: () => undefined,
+    }),
 }
+
+/** How the nodes of a workflow's run stand; nothing where the run is of another kind after all. */
+async function nodesOf(run: string, signal: AbortSignal): Promise<Schemas['WorkflowRunView'] | null> {
+  try {
+    return await taken(api.GET('/api/v1/runs/{run}/workflow', { ...byId(run), signal }))
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null
+    throw error
+  }
+}
+
+const byId = (run: string) => ({ params: { path: { run } } })
 
 function list({ state, agent }: Chosen, cursor: string, signal: AbortSignal) {
   const query = {
@@ -81,7 +108,7 @@ export function isEnded(state: string): boolean {
   return ['completed', 'failed', 'cancelled'].includes(state)
 }
 
-export function useRunChange<Asked>(change: (asked: Asked) => Promise<unknown>) {
+export function useRunChange<Asked, Told>(change: (asked: Asked) => Promise<Told>) {
   const client = useQueryClient()
   return useMutation({
     mutationFn: change,
@@ -107,3 +134,24 @@ export const answerQuestion = ({ id, answer }: { id: string; answer: Json }) =>
       body: { answer: answer as Record<string, never> },
     }),
   )
+
+export const beginRun = ({ agent, prompt, title }: { agent: string; prompt: string; title: string }) =>
+  taken(
+    api.POST('/api/v1/agents/{agent}/runs', {
+      params: { path: { agent } },
+      body: {
+        prompt,
+        title: title === '' ? null : title,
+        labels: [],
+        limits: {},
+        parent_run_id: null,
+        variables: null,
+      },
+    }),
+  )
+
+export const resumeRun = (run: string) => taken(api.POST('/api/v1/runs/{run}/resume', byId(run)))
+
+/** The whole run as one signed document, as the server wrote it. */
+export const bundleOf = (run: string) =>
+  taken(api.GET('/api/v1/runs/{run}/bundle', { ...byId(run), parseAs: 'text' })) as Promise<unknown> as Promise<string>
