@@ -1,0 +1,96 @@
+// What a server offers otherwise than it was accepted. Accepting names what was looked at; what is left stays as it was.
+
+import { revealed } from '../../lib/hidden'
+import { Badge, type Tone } from '../../ui/Badge'
+import { Button } from '../../ui/Button'
+import { notify } from '../../ui/Notices'
+import { Problem } from '../../ui/Problem'
+import { Prose } from '../../ui/Prose'
+import { Section } from '../../ui/Section'
+import { Time } from '../../ui/Time'
+import { acceptUpstream, type Offer, type Shown, useUpstreamChange } from './queries'
+import css from './upstreams.module.css'
+
+const CLASSES: Readonly<Record<Offer['class'], readonly [tone: Tone, until: string]>> = {
+  description: ['info', 'Until it is accepted, what was accepted goes on.'],
+  annotation: ['info', 'A hint turned. Until it is accepted, what was accepted goes on.'],
+  widening: ['info', 'It takes or gives more. Until it is accepted, what was accepted goes on.'],
+  narrowing: ['warn', 'It refuses what it took. Until it is accepted, it is not called.'],
+  breaking: ['bad', 'Calls must be written otherwise. Until it is accepted, it is not called.'],
+  rename: ['bad', 'A new name with the schema of a tool that is gone. Until it is accepted, neither is called.'],
+}
+
+const NOTE =
+  'Leaving a change is refusing it: nobody is shown a definition that was not accepted. To be rid of a tool, name those you want when you edit the server with `toolgate upstream add --tool`.'
+
+export function Offers({ upstream: { name, offers, seen, moved } }: { upstream: Shown }) {
+  const accept = useUpstreamChange(acceptUpstream)
+  if (offers.length === 0 && !moved) return null
+  const send = (tools?: string[]) => {
+    if (seen) {
+      accept.mutate(
+        { name, seen, ...(tools ? { tools } : {}) },
+        {
+          onSuccess: ({ accepted }) => notify(accepted.length > 0 ? `Accepted: ${accepted.join(', ')}.` : 'Accepted.'),
+        },
+      )
+    }
+  }
+  const off = seen ? undefined : 'It cannot be told where it is: mend that first'
+  return (
+    <Section title="What changed">
+      <p className={css.quiet}>
+        <Prose text={NOTE} />
+      </p>
+      {offers.map((offer) => (
+        <Changed key={offer.tool} offer={offer}>
+          <Button
+            size="small"
+            isPending={accept.isPending}
+            disabledReason={off}
+            onPress={() => send([offer.tool])}
+            aria-label={`Accept ${offer.tool}`}
+          >
+            Accept
+          </Button>
+        </Changed>
+      ))}
+      {accept.isError && <Problem error={accept.error} />}
+      <p className={css.bar}>
+        <Button kind="primary" isPending={accept.isPending} disabledReason={off} onPress={() => send()}>
+          {moved ? 'Accept where it is, and all it offers' : 'Accept all of it'}
+        </Button>
+      </p>
+    </Section>
+  )
+}
+
+function Changed({ offer, children }: { offer: Offer; children: React.ReactNode }) {
+  const [tone, until] = CLASSES[offer.class]
+  return (
+    <article className={css.offer} aria-label={`Change of ${offer.tool}`}>
+      <div className={css.bar}>
+        <code>{revealed(offer.name)}</code>
+        <Badge tone={tone} shape={tone === 'info' ? 'dot' : 'diamond'}>
+          {offer.class}
+        </Badge>
+        {offer.replaces && <span className={css.quiet}>was {revealed(offer.replaces)}</span>}
+        <span className={css.quiet}>
+          seen <Time at={offer.seen_at} />
+        </span>
+        <span className={css.end}>{children}</span>
+      </div>
+      <p>{until}</p>
+      <ul className={css.changes}>
+        {offer.difference.changes.map(({ pointer, message, class: kind }) => (
+          <li key={`${pointer} ${message}`}>
+            <span className={css.quiet}>{kind}</span>
+            <span>
+              {revealed(message)} <code>{revealed(pointer)}</code>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </article>
+  )
+}
