@@ -13,6 +13,19 @@ export const to = {
   run: (id: string) => ({ to: '/runs/$id', params: { id } }) as const,
   agents: () => ({ to: '/agents' }) as const,
   agent: (name: string) => ({ to: '/agents/$name', params: { name } }) as const,
+  workflows: () => ({ to: '/workflows' }) as const,
+  workflow: (name: string, revision?: number) =>
+    ({
+      to: '/workflows/$name',
+      params: { name },
+      search: revision === undefined ? {} : { revision: `${revision}` },
+    }) as const,
+  upstreams: () => ({ to: '/upstreams' }) as const,
+  upstream: (name: string) => ({ to: '/upstreams/$name', params: { name } }) as const,
+  providers: () => ({ to: '/providers' }) as const,
+  provider: (name: string) => ({ to: '/providers/$name', params: { name } }) as const,
+  skills: () => ({ to: '/skills' }) as const,
+  skill: (name: string) => ({ to: '/skills/$name', params: { name } }) as const,
   people: () => ({ to: '/people' }) as const,
   account: () => ({ to: '/account' }) as const,
 } as const

@@ -14,9 +14,8 @@ export function More({ places, me }: { places: readonly Place[]; me: Me }) {
   const [isOpen, setOpen] = useState(false)
   const close = () => setOpen(false)
   const { pathname } = useLocation()
-  const isHere = [...places.map(({ link }) => link), to.account()].some(({ to: path }) =>
-    pathname.startsWith(`${path}`),
-  )
+  const paths = [...places.flatMap(({ link, also = [] }) => [`${link.to}`, ...also]), to.account().to]
+  const isHere = paths.some((path) => pathname.startsWith(path))
   return (
     <>
       <Button

@@ -1,16 +1,18 @@
 // The frame around every page behind the sign-in: who, where, what waits.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, type LinkProps, Outlet } from '@tanstack/react-router'
+import { Link, type LinkProps, Outlet, useLocation } from '@tanstack/react-router'
 import {
   Bot,
   CircleCheckBig,
   History,
   House,
   type LucideIcon,
+  Plug,
   Search,
   SquareChartGantt,
   UserRound,
   UsersRound,
+  Workflow,
   Wrench,
 } from 'lucide-react'
 import { lazy, Suspense, useEffect, useState } from 'react'
@@ -39,6 +41,10 @@ export interface Place {
   icon: LucideIcon
   link: LinkProps
   permission?: string
+  /** Not for who has this. */
+  unless?: string
+  /** Where else it is the current place, beside its own address. */
+  also?: readonly string[]
   /** Among the few that fit the bottom of a phone. */
   phone?: boolean
 }
@@ -50,6 +56,16 @@ const PLACES: readonly Place[] = [
   { label: 'Calls', icon: History, link: to.calls(), phone: true },
   { label: 'Runs', icon: SquareChartGantt, link: to.runs() },
   { label: 'Agents', icon: Bot, link: to.agents(), permission: 'agents.read' },
+  { label: 'Workflows', icon: Workflow, link: to.workflows(), permission: 'tools.read' },
+  // One place for what is outside: servers with tools, models, and the texts that go to them.
+  {
+    label: 'Connections',
+    icon: Plug,
+    link: to.providers(),
+    permission: 'agents.read',
+    also: ['/upstreams', '/skills'],
+  },
+  { label: 'Connections', icon: Plug, link: to.upstreams(), permission: 'upstreams.edit', unless: 'agents.read' },
   { label: 'People', icon: UsersRound, link: to.people(), permission: 'members.manage' },
 ]
 
@@ -109,7 +125,11 @@ function Frame({ me }: { me: Me }) {
     return () => window.removeEventListener('keydown', pressed)
   }, [])
   const waiting = useQuery(queries.waitingApprovals()).data?.count ?? 0
-  const places = PLACES.filter(({ permission }) => permission === undefined || may(me, permission))
+  const { pathname } = useLocation()
+  const places = PLACES.filter(
+    ({ permission, unless }) =>
+      (permission === undefined || may(me, permission)) && (unless === undefined || !may(me, unless)),
+  )
   return (
     <div className={css.frame}>
       <a href="#main" className={css.skip}>
@@ -122,13 +142,14 @@ function Frame({ me }: { me: Me }) {
         <AriaButton className={`${css.place} ${css.find}`} onPress={() => setPalette(true)}>
           <Search aria-hidden="true" /> <span>Search</span> <kbd>{COMMAND_KEY}K</kbd>
         </AriaButton>
-        {places.map(({ label, icon: Icon, link, phone }) => (
+        {places.map(({ label, icon: Icon, link, phone, also }) => (
           <Link
             key={label}
             {...link}
             className={phone ? css.place : `${css.place} ${css.wide}`}
             activeOptions={{ exact: label === 'Home', includeSearch: false }}
             activeProps={{ 'aria-current': 'page' }}
+            {...(also?.some((path) => pathname.startsWith(path)) ? { 'aria-current': 'page' as const } : {})}
           >
             <Icon aria-hidden="true" /> <span>{label}</span>
             {label === 'Approvals' && waiting > 0 && (

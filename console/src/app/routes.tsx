@@ -119,6 +119,53 @@ const agentTools = createRoute({
     throw redirect({ to: '/agents/$name', params, replace: true })
   },
 })
+const workflows = createRoute({
+  getParentRoute: () => shell,
+  path: '/workflows',
+  component: lazyRouteComponent(() => import('../pages/workflows/WorkflowsPage'), 'WorkflowsPage'),
+})
+const workflow = createRoute({
+  getParentRoute: () => shell,
+  path: '/workflows/$name',
+  validateSearch: texts('tab', 'revision'),
+  component: lazyRouteComponent(() => import('../pages/workflows/WorkflowPage'), 'WorkflowPage'),
+})
+const upstreams = createRoute({
+  getParentRoute: () => shell,
+  path: '/upstreams',
+  component: lazyRouteComponent(() => import('../pages/upstreams/UpstreamsPage'), 'UpstreamsPage'),
+})
+const upstream = createRoute({
+  getParentRoute: () => shell,
+  path: '/upstreams/$name',
+  component: lazyRouteComponent(() => import('../pages/upstreams/UpstreamPage'), 'UpstreamPage'),
+})
+// Where an authorisation server sends the browser back to.
+const connected = createRoute({
+  getParentRoute: () => shell,
+  path: '/callback',
+  component: lazyRouteComponent(() => import('../pages/upstreams/ConnectedPage'), 'ConnectedPage'),
+})
+const providers = createRoute({
+  getParentRoute: () => shell,
+  path: '/providers',
+  component: lazyRouteComponent(() => import('../pages/providers/ProvidersPage'), 'ProvidersPage'),
+})
+const provider = createRoute({
+  getParentRoute: () => shell,
+  path: '/providers/$name',
+  component: lazyRouteComponent(() => import('../pages/providers/ProviderPage'), 'ProviderPage'),
+})
+const skills = createRoute({
+  getParentRoute: () => shell,
+  path: '/skills',
+  component: lazyRouteComponent(() => import('../pages/skills/SkillsPage'), 'SkillsPage'),
+})
+const skill = createRoute({
+  getParentRoute: () => shell,
+  path: '/skills/$name',
+  component: lazyRouteComponent(() => import('../pages/skills/SkillPage'), 'SkillPage'),
+})
 const people = createRoute({
   getParentRoute: () => shell,
   path: '/people',
@@ -155,6 +202,15 @@ export const router = createRouter({
       agents,
       agent,
       agentTools,
+      workflows,
+      workflow,
+      upstreams,
+      upstream,
+      connected,
+      providers,
+      provider,
+      skills,
+      skill,
       people,
       account,
       fields,
