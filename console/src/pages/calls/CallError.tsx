@@ -1,17 +1,20 @@
 // Why a call did not do what was asked: the words, the code, the places in the input, what to do.
+import { Link } from '@tanstack/react-router'
 import type { Schemas } from '../../api/client'
 import { sentence } from '../../api/errors'
 import { revealed } from '../../lib/hidden'
+import { to } from '../../paths'
 import { Json } from '../../ui/Json'
 import { Prose } from '../../ui/Prose'
 import css from './Call.module.css'
 import type { Call } from './queries'
-import { reasonOf, remedyOf, violationsOf } from './remedy'
+import { reasonOf, remedyOf, upstreamOf, violationsOf } from './remedy'
 
 export function CallError({ error, call }: { error: Schemas['ToolError']; call: Pick<Call, 'name'> }) {
   const violations = violationsOf(error)
   const reason = reasonOf(error)
   const remedy = remedyOf(error, call.name)
+  const upstream = upstreamOf(error)
   const rest = moreOf(error.details)
   return (
     <section className={css.error} aria-label="Error">
@@ -34,6 +37,11 @@ export function CallError({ error, call }: { error: Schemas['ToolError']; call: 
       {remedy && (
         <p>
           <Prose text={remedy} />
+        </p>
+      )}
+      {upstream !== undefined && (
+        <p>
+          <Link {...to.upstream(upstream)}>Connect with {upstream}</Link>
         </p>
       )}
       {typeof error.retry_after_s === 'number' && <p>Try again in {error.retry_after_s} s.</p>}

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { reasonOf, remedyOf, violationsOf } from './remedy'
+import { reasonOf, remedyOf, upstreamOf, violationsOf } from './remedy'
 
 const error = (code: string, details?: unknown) => ({ code, message: 'no', details }) as Parameters<typeof remedyOf>[0]
 
@@ -19,4 +19,12 @@ it('places in the input are named as people write them, whatever came', () => {
   ])
   expect(violationsOf(error('VALIDATION_ERROR', { violations: 'x' }))).toEqual([])
   expect(reasonOf(error('UNKNOWN', 7))).toBe('')
+})
+
+it('a server that wants a token is linked by its page, and nothing else is', () => {
+  expect(upstreamOf(error('AUTH_REQUIRED', { url: '/upstreams/issues' }))).toBe('issues')
+  expect(upstreamOf(error('AUTH_REQUIRED', { url: 'https://evil.example/upstreams/issues' }))).toBeUndefined()
+  expect(upstreamOf(error('AUTH_REQUIRED', { url: '/upstreams/../people' }))).toBeUndefined()
+  expect(remedyOf(error('AUTH_REQUIRED'), 'echo')).toMatch(/secret set/)
+  expect(remedyOf(error('AUTH_REQUIRED', { url: '/upstreams/issues' }), 'echo')).toBe('')
 })

@@ -31,6 +31,13 @@ export function violationsOf(error: CallError): Violation[] {
   }))
 }
 
+/** Where to connect with the server that wanted a token: a page of this console, and no other address. */
+export function upstreamOf(error: CallError): string | undefined {
+  const { url } = detailsOf(error)
+  const [, name] = typeof url === 'string' ? (/^\/upstreams\/([a-z0-9][a-z0-9_-]*)$/.exec(url) ?? []) : []
+  return name
+}
+
 /** `/a/0/b` as people write it: `a.0.b`. */
 function fieldOf(pointer: string): string {
   const names = pointer.split('/').slice(1)
@@ -63,6 +70,8 @@ const BY_CODE: Readonly<Record<string, string>> = {
 export function remedyOf(error: CallError, tool: string): string {
   const reason = reasonOf(error)
   if (reason === 'not_found') return `Nothing is called \`${tool}\` for this caller: see \`toolgate tool list\`.`
+  // Its words say how, and the page where that is done is linked.
+  if (upstreamOf(error) !== undefined) return ''
   const { remedy } = detailsOf(error)
   if (typeof remedy === 'string') return remedy
   return BY_REASON[reason] ?? BY_CODE[error.code] ?? ''
