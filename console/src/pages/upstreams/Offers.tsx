@@ -86,7 +86,7 @@ function Changed({ offer, children }: { offer: Offer; children: React.ReactNode 
           <li key={`${pointer} ${message}`}>
             <span className={css.quiet}>{kind}</span>
             <span>
-              {revealed(message)} <code>{revealed(pointer)}</code>
+              <Prose text={message} /> <code>{revealed(pointer)}</code>
             </span>
           </li>
         ))}
