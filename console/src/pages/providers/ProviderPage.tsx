@@ -5,6 +5,7 @@ import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError } from '../../api/errors'
 import { useNames } from '../../app/names'
+import { useRemoval } from '../../app/removal'
 import { type Me, may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
@@ -234,7 +235,10 @@ function Prices({ provider: { prices, scripted } }: { provider: Shown }) {
 function RemoveDialog({ provider: { name, agents }, onClose }: { provider: Shown; onClose: () => void }) {
   const navigate = useNavigate()
   const [force, setForce] = useState(false)
-  const remove = useProviderChange(removeProvider)
+  const remove = useRemoval(['providers'], removeProvider, {
+    said: `${name} is removed.`,
+    leave: () => navigate(to.providers()),
+  })
   const asked = agents.length > 0
   return (
     <ConfirmDialog
@@ -242,17 +246,7 @@ function RemoveDialog({ provider: { name, agents }, onClose }: { provider: Shown
       confirm="Remove"
       isPending={remove.isPending}
       error={remove.error}
-      onConfirm={() =>
-        remove.mutate(
-          { provider: name, force },
-          {
-            onSuccess: () => {
-              notify(`${name} is removed.`)
-              void navigate(to.providers())
-            },
-          },
-        )
-      }
+      onConfirm={() => remove.mutate({ provider: name, force })}
       onClose={onClose}
     >
       <p>Its secret stays where it is. What was asked of it stays in the log.</p>

@@ -70,7 +70,12 @@ export function Connect({
           ))}
         </ul>
       ) : (
-        may(me, 'upstreams.edit') && <p className={css.quiet}>Nobody is connected, so calls fail with AUTH_REQUIRED.</p>
+        may(me, 'upstreams.edit') && (
+          <p className={css.quiet}>
+            {per === 'user' ? 'You are not connected, so your' : 'Nobody is connected, so'} calls fail with{' '}
+            <code>AUTH_REQUIRED</code>.
+          </p>
+        )
       )}
       <p className={css.bar}>
         <Button

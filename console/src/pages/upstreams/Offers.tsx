@@ -23,6 +23,8 @@ const CLASSES: Readonly<Record<Offer['class'], readonly [tone: Tone, until: stri
 const NOTE =
   'Leaving a change is refusing it: nobody is shown a definition that was not accepted. To be rid of a tool, name those you want when you edit the server with `toolgate upstream add --tool`.'
 
+const MOVED = 'Compare where it is now, below, with where you meant it to be.'
+
 export function Offers({ upstream: { name, offers, seen, moved } }: { upstream: Shown }) {
   const accept = useUpstreamChange(acceptUpstream)
   if (offers.length === 0 && !moved) return null
@@ -40,7 +42,7 @@ export function Offers({ upstream: { name, offers, seen, moved } }: { upstream: 
   return (
     <Section title="What changed">
       <p className={css.quiet}>
-        <Prose text={NOTE} />
+        <Prose text={offers.length > 0 ? NOTE : MOVED} />
       </p>
       {offers.map((offer) => (
         <Changed key={offer.tool} offer={offer}>

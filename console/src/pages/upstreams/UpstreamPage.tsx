@@ -5,6 +5,7 @@ import { PlugZap, RotateCw } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError } from '../../api/errors'
 import { useNames } from '../../app/names'
+import { useRemoval } from '../../app/removal'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
@@ -190,21 +191,17 @@ function ShownUpstream({ upstream }: { upstream: Shown }) {
 
 function RemoveDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const navigate = useNavigate()
-  const remove = useUpstreamChange(removeUpstream)
+  const remove = useRemoval(['upstreams', 'tools'], removeUpstream, {
+    said: `${name} is removed.`,
+    leave: () => navigate(to.upstreams()),
+  })
   return (
     <ConfirmDialog
       title={`Remove ${name}?`}
       confirm="Remove"
       isPending={remove.isPending}
       error={remove.error}
-      onConfirm={() =>
-        remove.mutate(name, {
-          onSuccess: () => {
-            notify(`${name} is removed.`)
-            void navigate(to.upstreams())
-          },
-        })
-      }
+      onConfirm={() => remove.mutate(name)}
       onClose={onClose}
     >
       <p>Its tools stay in the lists, because calls name them, and cannot be called any more.</p>

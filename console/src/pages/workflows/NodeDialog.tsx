@@ -8,7 +8,6 @@ import { Select } from '../../ui/Field'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { materialize, workflowsQuery } from './queries'
-import css from './workflows.module.css'
 
 export function NodeDialog({ call, onClose }: { call: string; onClose: () => void }) {
   const [workflow, setWorkflow] = useState('')
@@ -47,9 +46,7 @@ export function NodeDialog({ call, onClose }: { call: string; onClose: () => voi
       ) : node.isError ? (
         <Problem error={node.error} retry={() => void node.refetch()} />
       ) : (
-        <div className={css.sheet}>
-          <CopyLine text={JSON.stringify(node.data, null, 2)} what="the node" />
-        </div>
+        <CopyLine text={JSON.stringify(node.data, null, 2)} what="the node" />
       )}
     </Dialog>
   )

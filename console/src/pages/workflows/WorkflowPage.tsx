@@ -5,6 +5,7 @@ import { Play } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError } from '../../api/errors'
 import { useNames } from '../../app/names'
+import { useRemoval } from '../../app/removal'
 import { may, useMe } from '../../app/session'
 import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
@@ -15,7 +16,6 @@ import { CopyButton } from '../../ui/CopyLine'
 import { Empty } from '../../ui/Empty'
 import { Json } from '../../ui/Json'
 import { MenuButton } from '../../ui/MenuButton'
-import { notify } from '../../ui/Notices'
 import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
@@ -24,7 +24,7 @@ import { Time } from '../../ui/Time'
 import { Findings } from './Findings'
 import { Graph } from './Graph'
 import { Nodes } from './Nodes'
-import { findingsQuery, removeWorkflow, type Shown, useWorkflowChange, workflowQuery } from './queries'
+import { findingsQuery, removeWorkflow, type Shown, workflowQuery } from './queries'
 import { RunDialog } from './RunDialog'
 import css from './workflows.module.css'
 
@@ -196,21 +196,17 @@ function Revisions({ shown, current }: { shown: Shown; current: number }) {
 
 function RemoveDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const navigate = useNavigate()
-  const remove = useWorkflowChange(removeWorkflow)
+  const remove = useRemoval(['workflows'], removeWorkflow, {
+    said: `${name} is removed.`,
+    leave: () => navigate(to.workflows()),
+  })
   return (
     <ConfirmDialog
       title={`Remove ${name}?`}
       confirm="Remove"
       isPending={remove.isPending}
       error={remove.error}
-      onConfirm={() =>
-        remove.mutate(name, {
-          onSuccess: () => {
-            notify(`${name} is removed.`)
-            void navigate(to.workflows())
-          },
-        })
-      }
+      onConfirm={() => remove.mutate(name)}
       onClose={onClose}
     >
       <p>All its revisions go. Runs that were begun go on.</p>
