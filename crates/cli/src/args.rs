@@ -53,7 +53,7 @@ pub use system::{ConfigCommand, DbCommand, Retention, Serve, VerifyResponse};
 pub use token::{TokenCommand, Wanted};
 pub use tool::{Classify, Filters, List, OverrideCommand, StateChange, ToolCommand};
 pub use upstream::{AddUpstream, UpstreamCommand};
-pub use workflow::{Materialize, WorkflowCheck, WorkflowCommand, WorkflowRun};
+pub use workflow::{Materialize, WorkflowCheck, WorkflowCommand, WorkflowPublish, WorkflowRun};
 
 use crate::connect::Environment;
 use crate::failure::EXIT_STATUS;

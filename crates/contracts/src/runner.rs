@@ -23,6 +23,7 @@ pub enum Runner {
     Prompt(Prompt),
     Task(Task),
     Composition(Composition),
+    Workflow(WorkflowRunner),
     Expression(Expression),
     Record(Record),
     Mcp(Mcp),
@@ -294,6 +295,17 @@ pub struct CompositionStep {
     pub after: Option<Vec<String>>,
 }
 
+/// A saved workflow, whose run answers the call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowRunner {
+    /// By name.
+    pub workflow: String,
+    /// The graph that runs, whatever is saved later. Absent only in a file: the one that holds when it is registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u32>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expression {
@@ -336,6 +348,7 @@ impl Runner {
             Self::Prompt(_) => "prompt",
             Self::Task(_) => "task",
             Self::Composition(_) => "composition",
+            Self::Workflow(_) => "workflow",
             Self::Expression(_) => "expression",
             Self::Record(_) => "record",
             Self::Mcp(_) => "mcp",
@@ -343,13 +356,16 @@ impl Runner {
         }
     }
 
-    /// The mildest class registration accepts. A builtin's is its function's own and a composition's its
-    /// strongest step's: both are looked up by the registry, so here they start at `none`.
+    /// The mildest class registration accepts. A builtin's is its function's own, a composition's its strongest
+    /// step's and a workflow's its strongest node's: they are looked up by the registry, so here they start at `none`.
     pub fn class_floor(&self) -> EgressClass {
         match self {
-            Self::Builtin(_) | Self::Composition(_) | Self::Expression(_) | Self::Record(_) | Self::Task(_) => {
-                EgressClass::None
-            }
+            Self::Builtin(_)
+            | Self::Composition(_)
+            | Self::Workflow(_)
+            | Self::Expression(_)
+            | Self::Record(_)
+            | Self::Task(_) => EgressClass::None,
             Self::Prompt(_) => EgressClass::ReadOnly,
             Self::Http(http) => http.method.floor(),
             Self::Openapi(operation) => operation.method.floor(),
@@ -365,9 +381,12 @@ impl Runner {
     /// `open` where the destination or the query is free text.
     pub fn sink_floor(&self) -> Sink {
         match self {
-            Self::Builtin(_) | Self::Composition(_) | Self::Expression(_) | Self::Record(_) | Self::Task(_) => {
-                Sink::None
-            }
+            Self::Builtin(_)
+            | Self::Composition(_)
+            | Self::Workflow(_)
+            | Self::Expression(_)
+            | Self::Record(_)
+            | Self::Task(_) => Sink::None,
             Self::Http(http) if host_is_template(&http.url) => Sink::Open,
             Self::Http(_) | Self::Openapi(_) | Self::Sql(_) | Self::Script(_) | Self::Prompt(_) => Sink::Fixed,
             Self::Python(Python { hosts, .. }) | Self::Wasm(Wasm { hosts, .. }) => {
@@ -389,9 +408,12 @@ impl Runner {
             Self::Python(_) | Self::Script(_) | Self::Wasm(_) => ToolType::Code,
             Self::Sql(_) | Self::Record(_) => ToolType::Data,
             _ if category.is_some_and(|path| path.split('/').next() == Some("data")) => ToolType::Data,
-            Self::Builtin(_) | Self::Prompt(_) | Self::Task(_) | Self::Composition(_) | Self::Expression(_) => {
-                ToolType::Utility
-            }
+            Self::Builtin(_)
+            | Self::Prompt(_)
+            | Self::Task(_)
+            | Self::Composition(_)
+            | Self::Workflow(_)
+            | Self::Expression(_) => ToolType::Utility,
         }
     }
 }

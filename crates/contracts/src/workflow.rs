@@ -84,6 +84,49 @@ pub struct Workflow {
     pub edges: Vec<Edge>,
 }
 
+/// What a graph asks of others, by its nodes: the tools that they name, and whether agents are asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowUses {
+    /// As they are written, each once.
+    pub tools: Vec<String>,
+    pub agents: bool,
+}
+
+impl Workflow {
+    /// Of all its nodes, those in bodies too.
+    pub fn uses(&self) -> WorkflowUses {
+        fn look(nodes: &[Node], uses: &mut WorkflowUses) {
+            for node in nodes {
+                match &node.kind {
+                    NodeKind::Tool(config) if !uses.tools.contains(&config.tool) => {
+                        uses.tools.push(config.tool.clone());
+                    }
+                    NodeKind::Agent(_) => uses.agents = true,
+                    NodeKind::Map(map) => look(&map.body.nodes, uses),
+                    NodeKind::Tool(_)
+                    | NodeKind::Input
+                    | NodeKind::Condition(_)
+                    | NodeKind::Human(_)
+                    | NodeKind::Output(_) => {}
+                }
+            }
+        }
+        let mut uses = WorkflowUses::default();
+        look(&self.nodes, &mut uses);
+        uses
+    }
+
+    /// What a run of it gives: the schema of its `output`; any object where there is none.
+    pub fn gives(&self) -> Value {
+        let output = self.nodes.iter().find_map(|node| match &node.kind {
+            NodeKind::Output(config) => Some(config.schema.clone()),
+            _ => None,
+        });
+        output.unwrap_or_else(|| json!({"type": "object"}))
+    }
+}
+
 /// The form in which a workflow is written. There is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
@@ -174,12 +217,41 @@ pub struct AgentConfig {
 
 /// An output of an agent's node that a person named. It stays whatever becomes of the tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, from = "WrittenPin")]
 pub struct PinnedHandle {
+    /// `<tool>_result` where nobody says.
+    #[schema(required = false)]
     pub name: String,
     pub selector: PinSelector,
-    #[serde(default = "give_null")]
+    #[schema(required = false)]
     pub on_missing: OnMissing,
+}
+
+/// A pin as somebody writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPin {
+    #[serde(default)]
+    name: Option<String>,
+    selector: PinSelector,
+    #[serde(default = "give_null")]
+    on_missing: OnMissing,
+}
+
+impl From<WrittenPin> for PinnedHandle {
+    fn from(written: WrittenPin) -> Self {
+        let WrittenPin { name, selector, on_missing } = written;
+        let name = name.unwrap_or_else(|| Self::default_name(&selector.tool));
+        Self { name, selector, on_missing }
+    }
+}
+
+impl PinnedHandle {
+    /// What a pin of a tool is called: `web_search@1.0.0` gives `web_search_result`.
+    pub fn default_name(tool: &str) -> String {
+        let bare = tool.split('@').next().unwrap_or(tool);
+        format!("{}_result", bare.replace('.', "_"))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -511,6 +583,15 @@ mod tests {
         let pin: PinnedHandle = json::decode(json!({"name": "a", "selector": {"tool": "t"}})).unwrap();
         let text = r#"{"name":"a","selector":{"tool":"t","strategy":"latest"},"on_missing":"null"}"#;
         assert_eq!(serde_json::to_string(&pin).unwrap(), text);
+        let pin: PinnedHandle = json::decode(json!({"selector": {"tool": "notes.add@1.0.0"}})).unwrap();
+        assert_eq!(pin.name, "notes_add_result");
+    }
+
+    #[test]
+    fn what_a_workflow_asks_of_others_is_found_in_bodies_too() {
+        let read = read(graph()).unwrap();
+        assert_eq!(read.uses(), WorkflowUses { tools: vec!["echo@1.0.0".to_owned()], agents: true });
+        assert_eq!(read.gives(), json!({"type": "object", "properties": {"a": {}}}));
     }
 
     #[test]

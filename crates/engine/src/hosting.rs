@@ -11,9 +11,9 @@ use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::EventType;
 use toolgate_contracts::{
     AgentId, Amount, CallId, Caller, Envelope, ErrorCode, Fault, FaultKind, Limits, RunId, Status, TenantId, Timestamp,
-    ToolError,
+    ToolError, ToolRef,
 };
-use toolgate_policy::labels::{Labels, Origins};
+use toolgate_policy::labels::{Authority, Labels, Origins, along_edge, has_free_text, sources};
 use toolgate_registry::toolset::View;
 use toolgate_store::approvals::Asker;
 use toolgate_store::budgets::Held;
@@ -28,6 +28,8 @@ use crate::engine::Engine;
 use crate::labels::{CONTEXT_S, context_of};
 use crate::permit::Permit;
 use crate::reserve::{Hold, counted, hold_without_room, no_room, time_over, tokens_of};
+
+const REASON_CHARS_MAX: usize = 280;
 
 /// What one question to a model may take of every budget above it, held until it is known what it took.
 #[derive(Clone, Debug, Default)]
@@ -330,7 +332,7 @@ impl Engine {
 
     /// What the run has seen to which a call was handed over, and who sees that with its answer.
     async fn joining_of(&self, tenant: TenantId, record: &CallRecord) -> Result<Option<Joining>, Fault> {
-        let Some(kept) = self.store.agent_run_for(tenant, record.id).await? else { return Ok(None) };
+        let Some(kept) = self.store.handed_over(tenant, record.id).await? else { return Ok(None) };
         let Some(run) = self.store.run(tenant, kept.run).await? else { return Ok(None) };
         let origins_of = |run: &Run| serde_json::from_value::<Origins>(run.origins.clone()).unwrap_or_default();
         let (labels, origins) = (Labels::from(run.labels.as_slice()), origins_of(&run));
@@ -352,7 +354,7 @@ impl Engine {
     /// Cancels the run to which a call was handed over, and the call with it.
     pub(crate) async fn cancel_handed_over(&self, caller: &Caller, record: &CallRecord) -> Result<(), Fault> {
         let tenant = caller.tenant;
-        let kept = self.store.agent_run_for(tenant, record.id).await?;
+        let kept = self.store.handed_over(tenant, record.id).await?;
         let Some(kept) = kept.filter(|kept| kept.is_open) else { return Ok(()) };
         let run = self.store.run(tenant, kept.run).await?;
         if let Some(run) = run.filter(|run| !run.state.is_final()) {
@@ -371,6 +373,41 @@ impl Engine {
             cost: None,
         };
         self.end_handed_over(tenant, record.id, report, &caller.principal.to_string()).await.map(drop)
+    }
+
+    /// Ends a run by the server's own word, because whoever began it has no right any more.
+    pub async fn end_for_good(&self, tenant: TenantId, run: RunId, reason: &str) -> Result<(), Fault> {
+        let Some(run) = self.store.run(tenant, run).await?.filter(|run| !run.state.is_final()) else { return Ok(()) };
+        let slug = self.registry.snapshot().tenant(tenant)?.tenant.slug.clone();
+        let server = Self::server_for(tenant, slug, run.principal);
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        match self.end_tree(&server, &run, RunState::Failed, EventType::RunFailed, Some(&reason)).await {
+            // It ended by itself meanwhile.
+            Err(fault) if fault.kind() == FaultKind::Conflict => Ok(()),
+            ended => ended,
+        }
+    }
+
+    /// What the output of a call carries along an edge of a workflow, whose inputs carried these labels. What has no room
+    /// for words can be no instruction, whoever says it.
+    pub fn along_edge(&self, tenant: TenantId, call: &Envelope, inputs: &[Label]) -> Vec<Label> {
+        let (seen, inputs) = (Labels::from(call.labels.as_slice()), Labels::from(inputs));
+        let all = seen.join(inputs);
+        let snapshot = self.registry.snapshot();
+        let (Ok(registry), Ok(name), Ok(version)) = (snapshot.tenant(tenant), call.name.parse(), call.version.parse())
+        else {
+            return all.to_vec();
+        };
+        let reference = ToolRef { name, version: Some(version) };
+        let Some(tool) = registry.resolve(&reference, &self.clock.now().day()) else { return all.to_vec() };
+        let authority = Authority::of(tool.tool.origin, tool.version.is_classified());
+        let with_secret = seen.contains(Label::Private);
+        let along = along_edge(&tool.definition, authority, inputs, with_secret);
+        // What the calls brought that it was made of.
+        let of_others = seen.without(inputs).without(sources(&tool.definition, authority, with_secret));
+        let carried = along.join(of_others);
+        let is_closed = tool.definition.output_schema.as_ref().is_some_and(|schema| !has_free_text(schema));
+        if is_closed && !call.truncated { carried.without(Labels::UNTRUSTED).to_vec() } else { carried.to_vec() }
     }
 
     /// Says who hosts runs here, once.

@@ -46,6 +46,17 @@ pub struct Stopped {
 impl Engine {
     /// Asks people on behalf of a run, which waits from then on.
     pub async fn ask(&self, caller: &Caller, run: RunId, new: NewQuestion) -> Result<InputRequest, Fault> {
+        self.ask_as(caller, run, InputRequestId::new(&self.clock, &self.rng), new).await
+    }
+
+    /// The same with an id that was chosen beforehand, by whoever must find it again after they were cut off.
+    pub async fn ask_as(
+        &self,
+        caller: &Caller,
+        run: RunId,
+        id: InputRequestId,
+        new: NewQuestion,
+    ) -> Result<InputRequest, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
         let run = self.own_run(caller, run).await?;
         if run.state.is_final() {
@@ -74,7 +85,7 @@ impl Engine {
         let salt: [u8; 32] = self.rng.bytes();
         let question = Question {
             request: InputRequest {
-                id: InputRequestId::new(&self.clock, &self.rng),
+                id,
                 run_id: run.id,
                 call_id,
                 asked_by: caller.principal,

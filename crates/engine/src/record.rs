@@ -117,11 +117,11 @@ pub(crate) enum Written {
 }
 
 impl Prepared {
-    /// Whether its record must be there before it runs: it changes something, it holds money, or somebody else, a process
-    /// or an agent, will look for it.
+    /// Whether its record must be there before it runs: it changes something, it holds money, or somebody else, a process,
+    /// an agent or a workflow, will look for it.
     pub fn needs_row_first(&self) -> bool {
         let elsewhere = match &self.call.tool.definition.runner {
-            Runner::External(_) | Runner::Task(_) => true,
+            Runner::External(_) | Runner::Task(_) | Runner::Workflow(_) => true,
             Runner::Prompt(prompt) => prompt.mode == PromptMode::Agent,
             _ => false,
         };

@@ -35,6 +35,9 @@ const RUNS_ABOVE_MAX: usize = 100;
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewRun {
+    /// Chosen beforehand by whoever must find it again, also after they were cut off. Nobody outside chooses one.
+    #[serde(skip)]
+    pub id: Option<RunId>,
     pub title: Option<String>,
     /// An agent by id or name, one that the caller manages.
     pub agent: Option<String>,
@@ -100,7 +103,7 @@ impl Engine {
         more: impl FnOnce(&mut Change, &Run) + Send,
     ) -> Result<Run, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
-        let NewRun { title, agent, parent_run_id: _, limits, labels } = new;
+        let NewRun { id, title, agent, parent_run_id: _, limits, labels } = new;
         check_title("title", title.as_deref())?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
@@ -112,7 +115,7 @@ impl Engine {
         let agent =
             self.acting_agent(caller, registry, agent.as_deref(), None).await.map_err(|fault| fault.at("/agent"))?;
         let now = self.clock.now();
-        let id = RunId::new(&self.clock, &self.rng);
+        let id = id.unwrap_or_else(|| RunId::new(&self.clock, &self.rng));
         let mut joined = labels;
         joined.extend(parent.iter().flat_map(|parent| parent.labels.iter().copied()));
         // Opening another run washes nothing off.
@@ -402,6 +405,18 @@ impl Engine {
         state: RunState,
         reason: Option<&str>,
     ) -> Result<Run, Fault> {
+        self.end_run_with(caller, run, state, reason, |_| {}).await
+    }
+
+    /// The same, with what else must hold in the commit that ends it.
+    pub async fn end_run_with(
+        &self,
+        caller: &Caller,
+        run: RunId,
+        state: RunState,
+        reason: Option<&str>,
+        more: impl FnOnce(&mut Change) + Send,
+    ) -> Result<Run, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
         let run = self.own_run(caller, run).await?;
         let event_type = match state {
@@ -414,7 +429,7 @@ impl Engine {
             }
         };
         check_title("reason", reason)?;
-        self.end_tree(caller, &run, state, event_type, reason).await?;
+        self.end_tree_with(caller, &run, state, event_type, reason, more).await?;
         self.store.run(caller.tenant, run.id).await?.ok_or_else(|| Fault::not_found("run", run.id))
     }
 
@@ -447,6 +462,18 @@ impl Engine {
         event_type: EventType,
         reason: Option<&str>,
     ) -> Result<(), Fault> {
+        self.end_tree_with(caller, run, state, event_type, reason, |_| {}).await
+    }
+
+    async fn end_tree_with(
+        &self,
+        caller: &Caller,
+        run: &Run,
+        state: RunState,
+        event_type: EventType,
+        reason: Option<&str>,
+        more: impl FnOnce(&mut Change) + Send,
+    ) -> Result<(), Fault> {
         let tenant = caller.tenant;
         let now = self.clock.now();
         let ended = Fault::conflict(format!("the run is {} already", run.state), "there is nothing to end");
@@ -470,6 +497,7 @@ impl Engine {
             let data = [("run_id".to_owned(), run.id.to_string().into())].into_iter().collect();
             change.resume_run(above, &run_event(caller, EventType::RunResumed, data, now), now);
         }
+        more(&mut change);
         self.store.commit(change).await?;
         for id in below {
             self.signal(tenant, id, None);

@@ -335,6 +335,7 @@ pub fn is_code(definition: &Definition) -> bool {
         | Runner::Prompt(_)
         | Runner::Task(_)
         | Runner::Composition(_)
+        | Runner::Workflow(_)
         | Runner::Expression(_)
         | Runner::Record(_) => false,
     }

@@ -26,7 +26,7 @@ use toolgate_contracts::{
     AgentId, CallId, CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, Limits, Mode, RunId, Source, Status,
     TenantId, ToolError, ToolRef, json,
 };
-use toolgate_policy::labels::Labels;
+use toolgate_policy::labels::{Labels, Origins};
 use toolgate_store::calls::RequestKey;
 use toolgate_store::events::Place;
 use toolgate_store::runs::Run;
@@ -195,6 +195,26 @@ impl Engine {
                 let told = "a call that its caller runs cannot be begun here";
                 return Err(Fault::invalid(told, "submit it with `mode: record` over REST"));
             }
+            Ok(match self.admit(asked).await? {
+                Admission::Answered(envelope) => Begun::Ended(envelope),
+                Admission::Parked(id, _) => Begun::Parked(id),
+                Admission::Permitted(permitted) => Begun::Running(self.set_off(*permitted)),
+            })
+        };
+        path.instrument(span).await
+    }
+
+    /// Begins the call of a workflow's node. What was seen before it is what its inputs carry: nothing else that the run
+    /// or whoever began it has read reaches it. What it brings joins the run and its reader as ever.
+    pub async fn begin_node(&self, caller: &Caller, request: CallRequest, inputs: &[Label]) -> Result<Begun, Fault> {
+        let span =
+            tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
+        let path = async {
+            let mut asked =
+                self.identify(caller, Source::Workflow, request, Manner::Ordinary).instrument(step("identify")).await?;
+            let labels = Labels::from(inputs);
+            let origins = if labels.is_empty() { Origins::default() } else { asked.seen.origins };
+            asked.seen = Seen { labels, origins, ..Seen::default() };
             Ok(match self.admit(asked).await? {
                 Admission::Answered(envelope) => Begun::Ended(envelope),
                 Admission::Parked(id, _) => Begun::Parked(id),

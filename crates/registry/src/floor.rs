@@ -2,15 +2,18 @@
 //!
 //! This is what registration refuses, not what a linter advises: class, risk and sink decide whether a person
 //! is asked, so a tool that understates them would walk past the gate. What a builtin function does is its
-//! own to say, what a composition does is what its strongest step does; both are looked up.
+//! own to say, what a composition does is what its strongest step does, and what a workflow does what its strongest
+//! node does; all are looked up.
 
 use toolgate_contracts::agent::{MAX_DEPTH_DEFAULT, MAX_TOOL_CALLS_DEFAULT};
 use toolgate_contracts::definition::{Definition, EgressClass, Risk, Sink};
 use toolgate_contracts::name::ToolRef;
 use toolgate_contracts::plugin::Plugin;
-use toolgate_contracts::runner::{Composition, Runner, Wasm};
+use toolgate_contracts::runner::{Composition, Runner, Wasm, WorkflowRunner};
+use toolgate_store::workflows::HeldWorkflow;
 
 use crate::finding::{Finding, nearest, shown};
+use crate::flows;
 
 /// Compositions of compositions, counted from the outermost: as deep as runs stand under each other.
 pub const COMPOSITION_DEPTH_MAX: usize = MAX_DEPTH_DEFAULT as usize;
@@ -41,6 +44,10 @@ impl Floor {
         }
     }
 
+    /// An agent that a workflow asks: it goes out to a model, and what it calls is judged when it calls it.
+    const AGENT: Self =
+        Self { class: EgressClass::ReadOnly, risk: Risk::Safe, sink: Sink::Fixed, changes_state: false };
+
     /// What a registered tool does, as a step of another.
     fn of_step(definition: &Definition) -> Self {
         Self {
@@ -66,6 +73,10 @@ pub trait Known {
     }
     /// Whether there is a skill of that name; `None` where that cannot be looked up.
     fn has_skill(&self, _name: &str) -> Option<bool> {
+        None
+    }
+    /// A saved workflow; `None` where they cannot be looked up, `Some(None)` where there is none of that name.
+    fn workflow(&self, _name: &str) -> Option<Option<&HeldWorkflow>> {
         None
     }
 }
@@ -126,6 +137,7 @@ pub fn of(definition: &Definition, known: &dyn Known, findings: &mut Vec<Finding
                 Walk { outermost: definition, known, path: vec![definition.name.to_string()], steps: 0, findings };
             own.join(walk.composition(composition))
         }
+        Runner::Workflow(workflow) => own.join(of_workflow(definition, workflow, known, findings)),
         Runner::Wasm(wasm) => {
             if let Some(plugins) = known.plugins()
                 && plugin_of(wasm, plugins).is_none()
@@ -136,6 +148,52 @@ pub fn of(definition: &Definition, known: &dyn Known, findings: &mut Vec<Finding
         }
         _ => own,
     }
+}
+
+/// What the nodes of a saved workflow do together.
+fn of_workflow(
+    definition: &Definition,
+    runner: &WorkflowRunner,
+    known: &dyn Known,
+    findings: &mut Vec<Finding>,
+) -> Floor {
+    let Some(found) = known.workflow(&runner.workflow) else { return Floor::NOTHING };
+    let mut refuse = |code: &'static str, at: &str, message: String, fix: &str| {
+        findings.push(Finding::error(code, at, message, fix));
+    };
+    let name = shown(&runner.workflow);
+    let Some(held) = found else {
+        let fix = "save it first with `toolgate workflow save`, or correct the name";
+        refuse("floor.workflow", "/runner/workflow", format!("there is no workflow `{name}`"), fix);
+        return Floor::NOTHING;
+    };
+    if let Some(revision) = runner.revision.filter(|revision| *revision != held.revision) {
+        let message =
+            format!("revision {revision} of the workflow `{name}` does not hold, revision {} does", held.revision);
+        let fix = "leave `revision` out for the one that holds, or save that graph again";
+        refuse("floor.workflow", "/runner/revision", message, fix);
+    }
+    let mut floor = if held.uses.agents { Floor::AGENT } else { Floor::NOTHING };
+    for tool in &held.uses.tools {
+        let Ok(reference) = tool.parse::<ToolRef>() else { continue };
+        if reference.name.folded() == definition.name.folded() {
+            let message = format!("the workflow calls the tool that it would be: {name} → {reference}");
+            refuse("floor.circle", "/runner/workflow", message, "take the node out, or publish it under another name");
+            continue;
+        }
+        if let Some(way) = flows::way(known, &reference, &runner.workflow, &definition.name) {
+            let message = format!("the workflow calls itself: {name} → {way}");
+            refuse("floor.circle", "/runner/workflow", message, "take one of the nodes or steps out");
+        }
+        match known.tool(&reference) {
+            Some(tool) => floor = floor.join(Floor::of_step(tool)),
+            None => {
+                let message = format!("there is no tool `{reference}`, which the workflow `{name}` calls");
+                refuse("floor.step", "/runner/workflow", message, "register it first, or save the workflow without it");
+            }
+        }
+    }
+    floor
 }
 
 fn no_plugin(wasm: &Wasm, plugins: &[Plugin]) -> Finding {
@@ -218,6 +276,7 @@ fn because(definition: &Definition) -> &'static str {
         Runner::Sql(_) => "with this statement is",
         Runner::Python(_) | Runner::Wasm(_) => "with these hosts is",
         Runner::Composition(_) => "has a step that is",
+        Runner::Workflow(_) => "has a node that is",
         Runner::Builtin(_) => "with this function is",
         _ => "is",
     }

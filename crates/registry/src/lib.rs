@@ -9,6 +9,7 @@ pub mod deciding;
 pub mod diff;
 pub mod finding;
 pub mod floor;
+pub mod flows;
 pub mod groups;
 pub mod lint;
 pub mod openapi;

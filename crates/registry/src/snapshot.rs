@@ -20,6 +20,7 @@ use toolgate_store::people::{Tenant, Workspace};
 use toolgate_store::providers::StoredProvider;
 use toolgate_store::skills::StoredSkill;
 use toolgate_store::upstreams::StoredUpstream;
+use toolgate_store::workflows::HeldWorkflow;
 
 use uuid::Uuid;
 
@@ -254,6 +255,7 @@ impl Snapshot {
             upstreams,
             skills,
             providers,
+            workflows,
         } = catalog;
         let deciding = Specs { policies, guardrails, openings, acceptances, webhooks };
         let mut versions_of: HashMap<ToolId, Vec<Arc<Version>>> = HashMap::new();
@@ -330,6 +332,11 @@ impl Snapshot {
                         .map(|skill| (skill.spec.name.clone(), Arc::new(skill.clone())))
                         .collect(),
                     providers: offered(&providers, id),
+                    workflows: workflows
+                        .iter()
+                        .filter(|workflow| workflow.tenant == id)
+                        .map(|workflow| (workflow.name.clone(), Arc::new(workflow.clone())))
+                        .collect(),
                     constraints: OnceLock::new(),
                     names: OnceLock::new(),
                     index: OnceLock::new(),
@@ -382,6 +389,8 @@ pub struct TenantRegistry {
     pub skills: BTreeMap<Slug, Arc<StoredSkill>>,
     /// Model providers by name, with those of the system tenant, which are offered to all.
     pub providers: BTreeMap<Slug, Arc<StoredProvider>>,
+    /// By name, without their graphs.
+    pub workflows: BTreeMap<Slug, Arc<HeldWorkflow>>,
     /// The profiles' constraints, read when first asked for.
     constraints: OnceLock<HashMap<ProfileId, Result<Constraints, String>>>,
     shared: Arc<Shared>,
@@ -584,7 +593,21 @@ impl TenantRegistry {
         }
     }
 
-    /// Search over tools, agents and skills; results are filtered by what the caller may see.
+    /// What a tool says of itself by its name, or by name and version, whoever may see it.
+    pub fn definition(&self, reference: &ToolRef, today: &str) -> Option<&Definition> {
+        let (tool, _) = self.find(&reference.name, today)?;
+        let version = match &reference.version {
+            Some(wanted) => tool.tool.version(wanted)?,
+            None => tool.tool.current()?,
+        };
+        Some(&version.definition)
+    }
+
+    pub fn workflow(&self, name: &str) -> Option<&HeldWorkflow> {
+        self.workflows.iter().find(|(known, _)| known.as_str() == name).map(|(_, held)| held.as_ref())
+    }
+
+    /// Search over tools, agents, skills and workflows; results are filtered by what the caller may see.
     pub fn index(&self) -> &Index {
         self.index.get_or_init(|| {
             let names = self.names();
@@ -622,7 +645,16 @@ impl TenantRegistry {
                 category: "skill".to_owned(),
                 aliases: Vec::new(),
             });
-            Index::build(tools.chain(agents).chain(skills))
+            let workflows = self.workflows.values().map(|workflow| SearchEntry {
+                kind: Kind::Workflow,
+                name: workflow.name.to_string(),
+                title: String::new(),
+                description: workflow.description.clone().unwrap_or_default(),
+                tags: Vec::new(),
+                category: "workflow".to_owned(),
+                aliases: Vec::new(),
+            });
+            Index::build(tools.chain(agents).chain(skills).chain(workflows))
         })
     }
 }

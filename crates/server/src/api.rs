@@ -237,6 +237,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(workflows::list))
         .routes(routes!(workflows::show, workflows::put, workflows::delete))
         .routes(routes!(workflows::check))
+        .routes(routes!(workflows::publish))
         .routes(routes!(workflows::materialize_call))
         .routes(routes!(workflows::materialize_pin))
         .routes(routes!(workflows::run))

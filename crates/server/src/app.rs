@@ -18,7 +18,7 @@ use toolgate_registry::groups::SEEDED_GROUPS;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::{Change, Configured, Kind, Options, Store};
 use toolgate_vault::{Keyring, MasterKey, Vault};
-use toolgate_workflows::Workflows;
+use toolgate_workflows::{PublishedWorkflows, Workflows};
 
 use crate::config::Config;
 use crate::exposition::Exposition;
@@ -142,7 +142,7 @@ impl App {
         };
         let models = Models::new(&wiring);
         let runners = (code.runners)(&wiring);
-        let agents = Agents::default();
+        let (agents, published) = (Agents::default(), PublishedWorkflows::default());
         let engine = Engine::new(Parts {
             store: store.clone(),
             registry: Arc::clone(&registry),
@@ -150,7 +150,8 @@ impl App {
             runners: runners
                 .with("external", Arc::new(External))
                 .with("prompt", Arc::new(agents.clone()))
-                .with("task", Arc::new(agents.clone())),
+                .with("task", Arc::new(agents.clone()))
+                .with("workflow", Arc::new(published.clone())),
             shared: Shared::open(config.redis_url()).await?,
             metrics: Arc::clone(&exposition.calls),
             clock: clock.clone(),
@@ -165,6 +166,7 @@ impl App {
         let host = Host::new(engine.clone(), Arc::clone(&registry), models.clone());
         agents.hosted_by(&host);
         let workflows = Workflows::new(engine.clone(), Arc::clone(&registry), Some(Arc::new(host.clone())));
+        published.run_by(&workflows);
         let app = Self(Arc::new_cyclic(|inner: &std::sync::Weak<Inner>| Inner {
             mcp: Surface::new(toolgate_mcp::serve::Parts {
                 engine: engine.clone(),

@@ -709,14 +709,18 @@ CREATE TABLE workflow_runs (
     asker TEXT NOT NULL,
     -- The replica that is at it.
     holder TEXT,
-    -- The call that it answers when it ends.
+    -- The call that it answers when it ends, and the label context of whoever reads that answer.
     for_call {uuid},
+    reader TEXT,
+    -- Of its inputs: what whoever began it had seen.
+    labels TEXT NOT NULL,
     outputs TEXT,
     is_open {int} NOT NULL DEFAULT 1,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, run_id),
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
 ) {strict};
+CREATE UNIQUE INDEX workflow_runs_for_call ON workflow_runs (tenant_id, for_call) WHERE for_call IS NOT NULL;
 CREATE INDEX workflow_runs_open ON workflow_runs (run_id) WHERE is_open = 1;
 CREATE INDEX workflow_runs_last ON workflow_runs (tenant_id, workflow, run_id);
 
@@ -737,6 +741,9 @@ CREATE TABLE workflow_nodes (
     child_run_id {uuid},
     inputs TEXT NOT NULL,
     outputs TEXT NOT NULL,
+    -- Of what arrived and, once it is settled, of what it gives; of its `output` where that carries less.
+    labels TEXT NOT NULL,
+    output_labels TEXT,
     error TEXT,
     started_at {int} NOT NULL,
     ended_at {int},

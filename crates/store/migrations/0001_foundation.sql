@@ -372,6 +372,8 @@ CREATE TABLE workflow_revisions (
     workflow TEXT NOT NULL,
     revision {int} NOT NULL,
     graph TEXT NOT NULL,
+    -- What its nodes ask of others, so that a tool made of it can be judged without reading the graph.
+    uses TEXT NOT NULL,
     digest {bytes} NOT NULL,
     saved_by TEXT NOT NULL,
     created_at {int} NOT NULL,

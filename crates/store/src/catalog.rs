@@ -24,6 +24,7 @@ use crate::providers::{self, StoredProvider};
 use crate::scope::Scope;
 use crate::skills::{self, StoredSkill};
 use crate::upstreams::{self, StoredUpstream};
+use crate::workflows::{self, HeldWorkflow};
 use crate::{Row, Store};
 
 #[derive(Clone, Debug)]
@@ -141,6 +142,8 @@ pub struct Catalog {
     /// Without their texts.
     pub skills: Vec<StoredSkill>,
     pub providers: Vec<StoredProvider>,
+    /// Without their graphs.
+    pub workflows: Vec<HeldWorkflow>,
     pub acceptances: Vec<Spec>,
     /// Which webhooks are told of which types.
     pub webhooks: Vec<Spec>,
@@ -231,6 +234,14 @@ const PROVIDERS: Source = Source {
     id: 0,
 };
 
+/// None has an id: one that cannot be read is named by its tenant.
+const WORKFLOWS: Source = Source {
+    table: "workflows",
+    sql: "SELECT w.tenant_id, w.name, w.description, w.revision, v.uses FROM workflows w
+         JOIN workflow_revisions v ON v.tenant_id = w.tenant_id AND v.workflow = w.name AND v.revision = w.revision ORDER BY w.name",
+    id: 0,
+};
+
 impl Store {
     pub async fn registry_revision(&self) -> Result<i64, Error> {
         revision(&self.query(&ALL, REVISION, vec![]).await?)
@@ -272,6 +283,7 @@ impl Store {
             &UPSTREAMS,
             &SKILLS,
             &PROVIDERS,
+            &WORKFLOWS,
             &deciding::ACCEPTANCES,
             &deciding::WEBHOOKS,
         ];
@@ -300,6 +312,7 @@ impl Store {
             upstreams: readable(&UPSTREAMS, &next(), upstreams::stored, &mut unreadable),
             skills: readable(&SKILLS, &next(), skills::stored, &mut unreadable),
             providers: readable(&PROVIDERS, &next(), providers::stored, &mut unreadable),
+            workflows: readable(&WORKFLOWS, &next(), workflows::held, &mut unreadable),
             acceptances: readable(&deciding::ACCEPTANCES, &next(), deciding::with_id, &mut unreadable),
             webhooks: readable(&deciding::WEBHOOKS, &next(), deciding::with_id, &mut unreadable),
         };

@@ -22,6 +22,7 @@ pub mod files;
 pub mod grants;
 mod guard;
 pub mod guardrails;
+pub mod handed;
 pub mod input_requests;
 pub mod invitations;
 pub mod labels;

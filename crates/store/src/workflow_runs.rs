@@ -4,6 +4,7 @@
 //! nothing more about it. Deliberately absent: what the texts mean.
 
 use serde::Serialize;
+use toolgate_contracts::definition::Label;
 use toolgate_contracts::workflow::NodeState;
 use toolgate_contracts::{CallId, Fault, InputRequestId, RunId, StepId, TenantId, Timestamp, ToolError};
 use utoipa::ToSchema;
@@ -32,6 +33,10 @@ pub struct WorkflowRun {
     pub holder: Option<String>,
     /// The call that it answers when it ends.
     pub for_call: Option<CallId>,
+    /// The label context of whoever reads that answer.
+    pub reader: Option<String>,
+    /// Of its inputs: what whoever began it had seen.
+    pub labels: Vec<Label>,
     pub outputs: Option<serde_json::Value>,
     pub is_open: bool,
     pub created_at: Timestamp,
@@ -65,6 +70,11 @@ pub struct WorkflowNode {
     /// What it gave, by the names of the outputs; those that are not here are dead.
     #[schema(value_type = Object)]
     pub outputs: serde_json::Value,
+    /// Of what arrived and, once it is settled, of what it gives.
+    pub labels: Vec<Label>,
+    /// Of what it gives at `output`, where that carries less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_labels: Option<Vec<Label>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,
     pub started_at: Timestamp,
@@ -81,14 +91,15 @@ pub struct DueWorkflow {
 }
 
 const COLUMNS: &str =
-    "run_id, workflow, revision, graph, inputs, asker, holder, for_call, outputs, is_open, created_at";
+    "run_id, workflow, revision, graph, inputs, asker, holder, for_call, outputs, is_open, created_at, reader, labels";
 
 impl Change {
     pub fn insert_workflow_run(&mut self, run: &WorkflowRun) -> &mut Self {
-        let WorkflowRun { run, workflow, revision, graph, inputs, asker, holder, for_call, .. } = run;
+        let WorkflowRun { run, workflow, revision, graph, inputs, asker, holder, for_call, reader, labels, .. } = run;
         self.then(
-            "INSERT INTO workflow_runs (tenant_id, run_id, workflow, revision, graph, inputs, asker, holder, for_call, created_at)
-             SELECT $1, $2, $3, CAST($4 AS bigint), $5, $6, $7, $8, $9, created_at FROM runs WHERE tenant_id = $1 AND id = $2",
+            "INSERT INTO workflow_runs
+                (tenant_id, run_id, workflow, revision, graph, inputs, asker, holder, for_call, reader, labels, created_at)
+             SELECT $1, $2, $3, CAST($4 AS bigint), $5, $6, $7, $8, $9, $10, $11, created_at FROM runs WHERE tenant_id = $1 AND id = $2",
             [
                 (*run).into(),
                 workflow.into(),
@@ -98,6 +109,8 @@ impl Change {
                 json_text(asker),
                 holder.clone().into(),
                 (*for_call).into(),
+                reader.clone().into(),
+                json_text(labels),
             ],
         )
     }
@@ -128,13 +141,29 @@ impl Change {
         )
     }
 
-    /// Nobody takes it up any more.
-    pub fn close_workflow_run(&mut self, run: RunId, outputs: &serde_json::Value, closed: Fault) -> &mut Self {
+    /// Nobody takes it up any more. `lost`: another replica took the run.
+    pub fn close_workflow_run(
+        &mut self,
+        run: RunId,
+        holder: &str,
+        outputs: &serde_json::Value,
+        lost: Fault,
+    ) -> &mut Self {
         self.expecting(
-            Expect::Rows(1, closed),
+            Expect::Rows(1, lost),
             "UPDATE workflow_runs SET is_open = 0, holder = NULL, outputs = $3
-             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1",
-            [run.into(), outputs.to_string().into()],
+             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1 AND holder = $4",
+            [run.into(), outputs.to_string().into(), holder.into()],
+        )
+    }
+
+    /// Whether it is still this replica's. `lost`: another replica took the run.
+    pub fn hold_workflow_run(&mut self, run: RunId, holder: &str, lost: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, lost),
+            "UPDATE workflow_runs SET holder = $3
+             WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1 AND holder = $3",
+            [run.into(), holder.into()],
         )
     }
 
@@ -151,6 +180,8 @@ impl Change {
             child_run_id,
             inputs,
             outputs,
+            labels,
+            output_labels,
             error,
             started_at,
             ended_at,
@@ -158,14 +189,15 @@ impl Change {
         self.expecting(
             Expect::Rows(1, lost),
             "INSERT INTO workflow_nodes (tenant_id, run_id, path, kind, state, step_id, seq, call_id, question_id, child_run_id,
-                inputs, outputs, error, started_at, ended_at)
+                inputs, outputs, error, started_at, ended_at, labels, output_labels)
              SELECT w.tenant_id, w.run_id, $3, $4, $5, $6, CAST($7 AS bigint), $8, $9, $10, $11, $12, $13,
-                CAST($14 AS bigint), CAST($15 AS bigint)
+                CAST($14 AS bigint), CAST($15 AS bigint), $17, $18
              FROM workflow_runs w WHERE w.tenant_id = $1 AND w.run_id = $2 AND w.holder = $16 AND w.is_open = 1
              ON CONFLICT (tenant_id, run_id, path) DO UPDATE SET state = excluded.state, step_id = excluded.step_id,
                 seq = excluded.seq, call_id = excluded.call_id, question_id = excluded.question_id,
                 child_run_id = excluded.child_run_id, inputs = excluded.inputs, outputs = excluded.outputs,
-                error = excluded.error, ended_at = excluded.ended_at",
+                error = excluded.error, ended_at = excluded.ended_at, labels = excluded.labels,
+                output_labels = excluded.output_labels",
             [
                 run.into(),
                 path.into(),
@@ -182,6 +214,8 @@ impl Change {
                 (*started_at).into(),
                 (*ended_at).into(),
                 holder.into(),
+                json_text(labels),
+                output_labels.as_ref().map(|labels| serde_json::to_string(labels).unwrap_or_default()).into(),
             ],
         )
     }
@@ -197,7 +231,7 @@ impl Store {
     /// How the nodes of a run stand, in the order in which they began.
     pub async fn workflow_nodes(&self, tenant: TenantId, run: RunId) -> Result<Vec<WorkflowNode>, Error> {
         let sql = "SELECT path, kind, state, step_id, seq, call_id, question_id, child_run_id, inputs, outputs, error,
-                started_at, ended_at FROM workflow_nodes WHERE tenant_id = $1 AND run_id = $2 ORDER BY started_at, path";
+                started_at, ended_at, labels, output_labels FROM workflow_nodes WHERE tenant_id = $1 AND run_id = $2 ORDER BY started_at, path";
         self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(node).collect()
     }
 
@@ -219,9 +253,19 @@ impl Store {
     /// Runs that could go on, behind `after`: whoever was at them is gone; or nobody is, and what one of their nodes waited
     /// for has ended, or nothing of theirs waits, or somebody ended them.
     pub async fn due_workflow_runs(&self, after: Option<RunId>, now: Timestamp) -> Result<Vec<DueWorkflow>, Error> {
-        let sql = "SELECT w.tenant_id, w.run_id, w.holder FROM workflow_runs w
+        self.due_workflows("w.run_id > $1", after, now).await
+    }
+
+    /// The same of one run alone.
+    pub async fn due_workflow_run(&self, run: RunId, now: Timestamp) -> Result<Option<DueWorkflow>, Error> {
+        Ok(self.due_workflows("w.run_id = $1", Some(run), now).await?.pop())
+    }
+
+    async fn due_workflows(&self, which: &str, run: Option<RunId>, now: Timestamp) -> Result<Vec<DueWorkflow>, Error> {
+        let sql = format!(
+            "SELECT w.tenant_id, w.run_id, w.holder FROM workflow_runs w
             JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
-            WHERE w.is_open = 1 AND r.frozen_at IS NULL AND w.run_id > $1
+            WHERE w.is_open = 1 AND r.frozen_at IS NULL AND {which}
               AND ((w.holder IS NOT NULL
                   AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || w.holder AND l.expires_at > $2))
                 OR w.holder IS NULL AND (r.state IN ('completed', 'failed', 'cancelled')
@@ -235,10 +279,11 @@ impl Store {
                       AND (c.status NOT IN ('pending', 'approved', 'running') OR q.state <> 'open'
                         OR s.state IN ('completed', 'failed', 'cancelled')
                         OR (c.id IS NULL AND q.id IS NULL AND s.id IS NULL)))))
-            ORDER BY w.run_id LIMIT $3";
-        let after = after.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
-        let parameters = vec![after.into(), now.into(), DUE_WORKFLOWS_MAX.into()];
-        let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), sql, parameters).await?;
+            ORDER BY w.run_id LIMIT $3"
+        );
+        let run = run.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
+        let parameters = vec![run.into(), now.into(), DUE_WORKFLOWS_MAX.into()];
+        let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), &sql, parameters).await?;
         rows.iter().map(|row| Ok(DueWorkflow { tenant: row.get(0)?, run: row.get(1)?, holder: row.get(2)? })).collect()
     }
 }
@@ -257,11 +302,13 @@ fn workflow_run(row: &Row) -> Result<WorkflowRun, Error> {
         outputs: outputs.map(|_| row.json(8)).transpose()?,
         is_open: row.get::<i64>(9)? != 0,
         created_at: row.get(10)?,
+        reader: row.get(11)?,
+        labels: row.json(12)?,
     })
 }
 
 fn node(row: &Row) -> Result<WorkflowNode, Error> {
-    let error: Option<String> = row.get(10)?;
+    let (error, output_labels): (Option<String>, Option<String>) = (row.get(10)?, row.get(14)?);
     Ok(WorkflowNode {
         path: row.get(0)?,
         kind: row.get(1)?,
@@ -276,5 +323,7 @@ fn node(row: &Row) -> Result<WorkflowNode, Error> {
         error: error.map(|_| row.json(10)).transpose()?,
         started_at: row.get(11)?,
         ended_at: row.get(12)?,
+        labels: row.json(13)?,
+        output_labels: output_labels.map(|_| row.json(14)).transpose()?,
     })
 }

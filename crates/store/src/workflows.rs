@@ -2,11 +2,13 @@
 //!
 //! Deliberately absent: what a graph means. It is kept as it was written, and read by whoever runs it.
 
+use toolgate_contracts::workflow::WorkflowUses;
 use toolgate_contracts::{Digest, Fault, FoldedName, Slug, TenantId, Timestamp};
 
 use crate::change::{Change, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
+use crate::value::json_text;
 use crate::{Row, Store};
 
 /// A workflow without its graph.
@@ -18,6 +20,16 @@ pub struct StoredWorkflow {
     pub saved_by: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// A workflow as the catalog has it: what it is for, and what the revision that holds asks of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldWorkflow {
+    pub tenant: TenantId,
+    pub name: Slug,
+    pub description: Option<String>,
+    pub revision: u32,
+    pub uses: WorkflowUses,
 }
 
 /// One graph of a workflow.
@@ -40,7 +52,7 @@ impl Change {
     pub fn put_workflow(
         &mut self,
         workflow: &StoredWorkflow,
-        graph: &serde_json::Value,
+        (graph, uses): (&serde_json::Value, &WorkflowUses),
         digest: Digest,
         changed: Fault,
     ) -> &mut Self {
@@ -63,12 +75,13 @@ impl Change {
             ],
         );
         self.then(
-            "INSERT INTO workflow_revisions (tenant_id, workflow, revision, graph, digest, saved_by, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            "INSERT INTO workflow_revisions (tenant_id, workflow, revision, graph, uses, digest, saved_by, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
             [
                 name.as_str().into(),
                 (*revision).into(),
                 graph.to_string().into(),
+                json_text(uses),
                 digest.into(),
                 saved_by.into(),
                 (*updated_at).into(),
@@ -117,6 +130,16 @@ impl Store {
         let parameters = vec![name.into(), REVISIONS_LISTED_MAX.into()];
         self.query(&Scope::Tenant(tenant), sql, parameters).await?.iter().map(graph).collect()
     }
+}
+
+pub(crate) fn held(row: &Row) -> Result<HeldWorkflow, Error> {
+    Ok(HeldWorkflow {
+        tenant: row.get(0)?,
+        name: row.parse(1)?,
+        description: row.get(2)?,
+        revision: row.get(3)?,
+        uses: row.json(4)?,
+    })
 }
 
 fn stored(row: &Row) -> Result<StoredWorkflow, Error> {

@@ -11,6 +11,10 @@ pub trait Around {
     fn tool(&self, reference: &ToolRef) -> ToolStanding;
     /// An agent that the caller may name.
     fn agent(&self, name: &str) -> Option<AgentTools<'_>>;
+    /// The way from a tool to a workflow, through what the tool calls; absent where none leads there.
+    fn way(&self, _tool: &ToolRef, _workflow: &str) -> Option<String> {
+        None
+    }
 }
 
 /// What a check needs to know of a tool.
@@ -76,6 +80,10 @@ impl Around for OfCaller<'_> {
         let agent = self.view.registry.agent(name)?;
         let view = View { agent: Some(agent), ..self.view };
         Some(AgentTools::new(move |tool| tool.parse().is_ok_and(|reference: ToolRef| view.resolve(&reference).is_ok())))
+    }
+
+    fn way(&self, tool: &ToolRef, workflow: &str) -> Option<String> {
+        toolgate_registry::flows::way_to(self.view.registry, self.view.today, tool, workflow)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::handles::{Handles, Within, handles};
 
 /// Everything that is worth saying about a workflow. Without `around` nothing is said of tools and agents.
 pub fn check(workflow: &Workflow, around: Option<&dyn Around>) -> Vec<Finding> {
-    let mut judge = Judge { around, findings: Vec::new() };
+    let mut judge = Judge { workflow: workflow.name.as_str(), around, findings: Vec::new() };
     judge.sizes(&workflow.nodes, &workflow.edges, "", 0);
     judge.findings.extend(schema::check(&workflow.inputs, "/inputs"));
     if judge.findings.is_empty() || !has_errors(&judge.findings) {
@@ -60,6 +60,7 @@ struct Graph<'a> {
 }
 
 struct Judge<'a> {
+    workflow: &'a str,
     around: Option<&'a dyn Around>,
     findings: Vec<Finding>,
 }

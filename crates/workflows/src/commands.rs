@@ -144,7 +144,8 @@ impl Workflows {
             format!("the workflow `{}` was changed by others at the same time", kept.name),
             "look at it and save yours again",
         );
-        change.put_workflow(&kept, &serde_json::to_value(&workflow).unwrap_or_default(), digest, changed);
+        let graph = serde_json::to_value(&workflow).unwrap_or_default();
+        change.put_workflow(&kept, (&graph, &workflow.uses()), digest, changed);
         let revision = Some(self.registry().finish(change).await?);
         let action = if before.is_some() { WorkflowAction::Replaced } else { WorkflowAction::Created };
         Ok(Saved { kept, workflow, action, findings, revision })
@@ -166,11 +167,16 @@ impl Workflows {
         }
     }
 
-    /// With all its revisions. Runs that were begun go on.
+    /// With all its revisions. Runs that were begun go on. Refused while a tool is made of it that could be called.
     pub async fn remove(&self, caller: &Caller, name: &str) -> Result<i64, Fault> {
         caller.require(&Permission::WORKFLOWS_EDIT)?;
         let kept = self.registry().store().workflow(caller.tenant, name).await?;
         let kept = kept.ok_or_else(|| Fault::not_found("workflow", name))?;
+        if let Some(tool) = self.published_as(caller, name)? {
+            let told = format!("the workflow `{name}` is published as the tool `{tool}`");
+            let remedy = format!("remove that first with `toolgate tool delete {tool}`, or `tool block` it");
+            return Err(Fault::conflict(told, remedy));
+        }
         let details = json!({"revision": kept.revision});
         let mut change = self.registry().begin(caller, caller.tenant, "workflow.delete", name, details);
         change.delete_workflow(&kept.name);

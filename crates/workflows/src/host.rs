@@ -3,11 +3,14 @@
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use toolgate_agents::{Host, NewAgentRun};
+use toolgate_contracts::definition::Label;
 use toolgate_contracts::{AgentOutputs, Caller, Fault, Limits, RunId, TenantId, ToolError};
 
 /// What an agent is given.
 #[derive(Clone, Debug)]
 pub struct AgentStart {
+    /// Of the agent's run, noted beforehand: whoever is cut off finds it again by this.
+    pub run: RunId,
     /// By name.
     pub agent: String,
     /// A template over `variables`.
@@ -17,11 +20,13 @@ pub struct AgentStart {
     pub limits: Limits,
     /// The run of the workflow.
     pub parent_run: RunId,
+    /// What its variables carry.
+    pub labels: Vec<Label>,
 }
 
 pub trait AgentHost: Send + Sync {
     /// Begins a run of an agent below another. It goes on by itself.
-    fn start<'a>(&'a self, caller: &'a Caller, start: AgentStart) -> BoxFuture<'a, Result<RunId, Fault>>;
+    fn start<'a>(&'a self, caller: &'a Caller, start: AgentStart) -> BoxFuture<'a, Result<(), Fault>>;
 
     /// What became of a run; absent as long as it is not over.
     fn outcome(&self, tenant: TenantId, run: RunId) -> BoxFuture<'_, Result<Option<AgentOutcome>, Fault>>;
@@ -30,13 +35,19 @@ pub trait AgentHost: Send + Sync {
 pub type AgentOutcome = Result<AgentOutputs, ToolError>;
 
 impl AgentHost for Host {
-    fn start<'a>(&'a self, caller: &'a Caller, start: AgentStart) -> BoxFuture<'a, Result<RunId, Fault>> {
-        let AgentStart { agent, prompt, variables, limits, parent_run } = start;
+    fn start<'a>(&'a self, caller: &'a Caller, start: AgentStart) -> BoxFuture<'a, Result<(), Fault>> {
+        let AgentStart { run, agent, prompt, variables, limits, parent_run, labels } = start;
         Box::pin(async move {
-            let variables = Some(variables);
-            let new =
-                NewAgentRun { prompt, variables, limits, parent_run_id: Some(parent_run), ..NewAgentRun::default() };
-            Self::start(self, caller, &agent, new).await
+            let new = NewAgentRun {
+                id: Some(run),
+                prompt,
+                variables: Some(variables),
+                title: None,
+                limits,
+                parent_run_id: Some(parent_run),
+                labels,
+            };
+            Self::start(self, caller, &agent, new).await.map(drop)
         })
     }
 

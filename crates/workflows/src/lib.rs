@@ -12,13 +12,18 @@ pub mod handles;
 mod host;
 pub mod materialize;
 pub mod pins;
+mod publish;
 mod run;
+mod runner;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use toolgate_contracts::RunId;
 use toolgate_engine::Engine;
 use toolgate_registry::commands::Registry;
 
@@ -26,57 +31,96 @@ pub use around::{Around, OfCaller};
 pub use check::check;
 pub use commands::{Saved, Shown, WorkflowAction, refused};
 pub use host::{AgentHost, AgentOutcome, AgentStart};
+pub use publish::PublishWorkflow;
 pub use run::{NewWorkflowRun, WorkflowRunView};
+pub use runner::PublishedWorkflows;
 
 /// How long a program that ends waits for what is at hand.
 const STOPPING: Duration = Duration::from_secs(2);
 
 /// The workflows of all tenants, and what runs them.
 #[derive(Clone)]
-pub struct Workflows {
+pub struct Workflows(Arc<Inner>);
+
+struct Inner {
     engine: Engine,
     registry: Arc<Registry>,
     host: Option<Arc<dyn AgentHost>>,
     /// For runs that this replica is at.
     places: Arc<Semaphore>,
+    /// Runs that wait, by the run in which something happens when they can go on: looked at as soon as it does.
+    left: Mutex<HashMap<RunId, RunId>>,
+    /// Whether this replica listens to what happens.
+    listening: AtomicBool,
     /// Set when the program ends: what is at hand is let go.
     stopping: CancellationToken,
 }
 
+/// Workflows as long as somebody else has them.
+#[derive(Clone)]
+pub(crate) struct WeakWorkflows(Weak<Inner>);
+
+impl WeakWorkflows {
+    pub fn get(&self) -> Option<Workflows> {
+        self.0.upgrade().map(Workflows)
+    }
+}
+
 impl Workflows {
     pub fn new(engine: Engine, registry: Arc<Registry>, host: Option<Arc<dyn AgentHost>>) -> Self {
-        let places = Arc::new(Semaphore::new(run::RUNS_AT_ONCE_MAX));
-        Self { engine, registry, host, places, stopping: CancellationToken::new() }
+        Self(Arc::new(Inner {
+            engine,
+            registry,
+            host,
+            places: Arc::new(Semaphore::new(run::RUNS_AT_ONCE_MAX)),
+            left: Mutex::default(),
+            listening: AtomicBool::new(false),
+            stopping: CancellationToken::new(),
+        }))
     }
 
     /// Lets go of every run that is at hand: other replicas, or the next start, take them up. To be called before calls
     /// are told to stop, so that no run takes that for its own failure.
     pub async fn stop(&self) {
-        self.stopping.cancel();
+        self.0.stopping.cancel();
         let most = u32::try_from(run::RUNS_AT_ONCE_MAX).unwrap_or(u32::MAX);
-        let all = Arc::clone(&self.places).acquire_many_owned(most);
+        let all = Arc::clone(&self.0.places).acquire_many_owned(most);
         if tokio::time::timeout(STOPPING, all).await.is_err() {
             tracing::warn!("a workflow does not let go");
         }
     }
 
+    /// For whoever must not keep them, nor be kept by them.
+    pub(crate) fn weak(&self) -> WeakWorkflows {
+        WeakWorkflows(Arc::downgrade(&self.0))
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
+        &self.0.engine
     }
 
     pub(crate) fn registry(&self) -> &Registry {
-        &self.registry
+        &self.0.registry
     }
 
     pub(crate) fn host(&self) -> Option<&dyn AgentHost> {
-        self.host.as_deref()
+        self.0.host.as_deref()
     }
 
     pub(crate) fn stopping(&self) -> &CancellationToken {
-        &self.stopping
+        &self.0.stopping
     }
 
     pub(crate) fn places(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.places)
+        Arc::clone(&self.0.places)
+    }
+
+    pub(crate) fn left(&self) -> MutexGuard<'_, HashMap<RunId, RunId>> {
+        self.0.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody listened until now.
+    pub(crate) fn begins_to_listen(&self) -> bool {
+        !self.0.listening.swap(true, Ordering::Relaxed)
     }
 }

@@ -28,6 +28,9 @@ const OUTPUT_PARAMS: [&str; 3] = ["max_tokens", "max_output_tokens", "max_comple
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NewAgentRun {
+    /// Chosen beforehand by whoever must find it again, also after they were cut off. Nobody outside chooses one.
+    #[serde(skip)]
+    pub id: Option<RunId>,
     pub prompt: String,
     /// With them, `prompt` is a template that has places for them.
     #[schema(value_type = Option<Object>)]
@@ -75,14 +78,14 @@ impl Host {
             return Err(Fault::conflict(told, "an administrator lets it go on with `toolgate agent unfreeze`"));
         }
         let acting = Engine::acting_as(caller, agent.id);
-        let NewAgentRun { prompt, variables, title, limits, parent_run_id, labels } = new;
+        let NewAgentRun { id, prompt, variables, title, limits, parent_run_id, labels } = new;
         let prompt = rendered(prompt, variables)?;
         let limits = strictest(limits, &agent.spec.limits);
         let title = title.unwrap_or_else(|| title_of(agent, &prompt));
         let plan = Box::pin(self.plan(&acting, agent, prompt, limits.clone())).await?;
         let asker = Asker::of(&acting, None);
         let plan_text = serde_json::to_value(&plan).map_err(Fault::internal)?;
-        let new = NewRun { title: Some(title), agent: None, parent_run_id, limits, labels };
+        let new = NewRun { id, title: Some(title), agent: None, parent_run_id, limits, labels };
         let replica = self.0.engine.replica().to_owned();
         // Whoever shows a token for one run begins what is below it all the same.
         let opener = Caller { token: None, ..acting };

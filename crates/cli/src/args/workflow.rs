@@ -28,6 +28,9 @@ pub enum WorkflowCommand {
         after_help = "Examples:\n  toolgate workflow check examples/workflows/greet.yaml\n  toolgate workflow check greet"
     )]
     Check(WorkflowCheck),
+    /// Make a tool of a workflow, or the tool's next version
+    #[command(after_help = "Example:\n  toolgate workflow publish greet --as greetEverybody")]
+    Publish(WorkflowPublish),
     /// Remove a workflow with all its revisions
     Remove { workflow: String },
     /// Run a workflow, and wait until it is over or waits for a person
@@ -53,6 +56,22 @@ pub struct WorkflowCheck {
     /// As it was; of a saved one
     #[arg(long, conflicts_with = "offline")]
     pub revision: Option<u32>,
+}
+
+#[derive(Args)]
+pub struct WorkflowPublish {
+    pub workflow: String,
+    /// The tool's name; without it the workflow's own
+    #[arg(long = "as", value_name = "TOOL")]
+    pub tool: Option<String>,
+    /// What models read of it: when to use it and when not; without it the workflow's own
+    #[arg(long, value_name = "TEXT")]
+    pub description: Option<String>,
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// Only say what would be registered
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Args)]

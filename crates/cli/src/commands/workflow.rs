@@ -9,7 +9,7 @@ use toolgate_registry::tool_md::{FILE_BYTES_MAX, LineMap};
 use toolgate_workflows::file::{self, Written};
 
 use super::list;
-use crate::args::{Materialize, WorkflowCheck, WorkflowCommand, WorkflowRun};
+use crate::args::{Materialize, WorkflowCheck, WorkflowCommand, WorkflowPublish, WorkflowRun};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
@@ -28,6 +28,7 @@ pub async fn run(command: WorkflowCommand, client: &Client, output: &Output) -> 
             output.show(&shown, detail)
         }
         WorkflowCommand::Check(wanted) => check(wanted, client, output).await,
+        WorkflowCommand::Publish(wanted) => publish(wanted, client, output).await,
         WorkflowCommand::Remove { workflow } => {
             let answer = client.delete(&["workflows", &workflow]).await?;
             output.say(&answer, &format!("Removed workflow {workflow}."))
@@ -111,6 +112,23 @@ fn told(place: &str, mut findings: Vec<Finding>, lines: &LineMap, output: &Outpu
         text.join("\n")
     })?;
     Ok(if passed { Exit::Done } else { Exit::Failed })
+}
+
+async fn publish(wanted: WorkflowPublish, client: &Client, output: &Output) -> Done {
+    let WorkflowPublish { workflow, tool, description, title, dry_run } = wanted;
+    let body = json!({"tool": tool, "description": description, "title": title, "dry_run": dry_run});
+    let answer = client.post(&["workflows", &workflow, "publish"], body).await?;
+    output.show(&answer, |answer, _| {
+        let named = format!("{}@{}", text_of(answer, "name"), text_of(answer, "version"));
+        let sentence = match (text_of(answer, "action").as_str(), dry_run) {
+            ("unchanged", _) => format!("Workflow {workflow} is published as {named} already."),
+            (_, true) => format!("Workflow {workflow} would be published as {named}."),
+            (_, false) => format!("Published workflow {workflow} as {named}."),
+        };
+        let findings = located(&answer["findings"], &LineMap::default());
+        let told = findings.iter().map(|finding| clean(&finding.show(&workflow)));
+        std::iter::once(clean(&sentence)).chain(told).collect::<Vec<_>>().join("\n")
+    })
 }
 
 async fn materialize(wanted: Materialize, client: &Client, output: &Output) -> Done {

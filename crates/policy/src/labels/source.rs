@@ -73,10 +73,11 @@ fn by_runner(definition: &Definition) -> Labels {
         Runner::Builtin(_)
         | Runner::Python(_)
         | Runner::Wasm(_)
-        // What an agent has seen that was asked joins with its answer, when it is known.
+        // What an agent or a workflow has seen joins with its answer, when it is known.
         | Runner::Prompt(_)
         | Runner::Task(_)
         | Runner::Composition(_)
+        | Runner::Workflow(_)
         | Runner::Expression(_) => Labels::NONE,
     }
 }

@@ -92,6 +92,7 @@ impl Registry {
                 (floor::of(definition, &known, &mut Vec::new()), format!("the function `{}`", builtin.function))
             }
             Runner::Composition(_) => (floor::of(definition, &known, &mut Vec::new()), "its strongest step".to_owned()),
+            Runner::Workflow(_) => (floor::of(definition, &known, &mut Vec::new()), "its strongest node".to_owned()),
             Runner::Record(_) | Runner::Task(_) => {
                 let kind = definition.runner.kind();
                 (floor::of(definition, &known, &mut Vec::new()), format!("the `{kind}` runner"))

@@ -11,13 +11,14 @@ use toolgate_contracts::{
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
 use toolgate_store::catalog::{self, Classification, Guarded, Lifecycle};
+use toolgate_store::workflows::HeldWorkflow;
 use utoipa::ToSchema;
 
 use super::{Builtins, CodeTool, LentRight, Registry, operator_only};
 use crate::classification;
 use crate::diff::{self, Difference};
 use crate::finding::{Finding, Severity};
-use crate::floor::{Floor, Known, plugin_of};
+use crate::floor::{self, Floor, Known, plugin_of};
 use crate::lint;
 use crate::snapshot::{Snapshot, TenantRegistry, TenantTool};
 use crate::tool_md::{self, Authored};
@@ -171,6 +172,17 @@ impl Registry {
         findings.extend(notes);
         lines.locate(&mut findings);
         Ok(findings)
+    }
+
+    /// The least that a definition must own up to, among the tools it would live with.
+    pub fn floor_of(&self, caller: &Caller, definition: &Definition) -> Result<Floor, Fault> {
+        let snapshot = self.snapshot();
+        let today = self.now().day();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let known = KnownHere { registry, builtins: self.builtins, plugins: &snapshot.plugins, today: &today };
+        let mut findings = Vec::new();
+        let floor = floor::of(definition, &known, &mut findings);
+        if findings.is_empty() { Ok(floor) } else { Err(refused(findings)) }
     }
 
     /// Brings the tools compiled into the program into the system tenant. A new version is published; a published one
@@ -335,12 +347,7 @@ impl Known for KnownHere<'_> {
     }
 
     fn tool(&self, reference: &ToolRef) -> Option<&Definition> {
-        let (tool, _) = self.registry.find(&reference.name, self.today)?;
-        let version = match &reference.version {
-            Some(wanted) => tool.tool.version(wanted)?,
-            None => tool.tool.current()?,
-        };
-        Some(&version.definition)
+        self.registry.definition(reference, self.today)
     }
 
     fn plugins(&self) -> Option<&[Plugin]> {
@@ -350,14 +357,22 @@ impl Known for KnownHere<'_> {
     fn has_skill(&self, name: &str) -> Option<bool> {
         Some(self.registry.skills.keys().any(|known| known.as_str() == name))
     }
+
+    fn workflow(&self, name: &str) -> Option<Option<&HeldWorkflow>> {
+        Some(self.registry.workflow(name))
+    }
 }
 
-/// Writes down which bytes a plug-in's name means now, and which versions the names of steps: from here on they are part
-/// of what the tool does, of the class that it is judged by, and of what an approval of it is for.
+/// Writes down which bytes a plug-in's name means now, which versions the names of steps, and which revision a workflow's:
+/// from here on they are part of what the tool does, of the class that it is judged by, and of what an approval of it is for.
 fn pin(definition: &mut Definition, snapshot: &Snapshot, tenant: TenantId, today: &str) {
     match &mut definition.runner {
         Runner::Wasm(wasm) if wasm.digest.is_none() => {
             wasm.digest = plugin_of(wasm, &snapshot.plugins).map(|plugin| plugin.digest);
+        }
+        Runner::Workflow(runner) if runner.revision.is_none() => {
+            let held = snapshot.tenant(tenant).ok().and_then(|registry| registry.workflow(&runner.workflow));
+            runner.revision = held.map(|held| held.revision);
         }
         Runner::Composition(composition) => {
             let Ok(registry) = snapshot.tenant(tenant) else { return };

@@ -13,7 +13,7 @@ use crate::finding::{Finding, nearest, shown};
 
 const REPAIRS_MAX: usize = 50;
 
-const RUNNER_KINDS: [&str; 14] = [
+const RUNNER_KINDS: [&str; 15] = [
     "builtin",
     "http",
     "openapi",
@@ -24,6 +24,7 @@ const RUNNER_KINDS: [&str; 14] = [
     "prompt",
     "task",
     "composition",
+    "workflow",
     "expression",
     "record",
     "mcp",
@@ -97,6 +98,7 @@ fn runner(value: Value, findings: &mut Vec<Finding>) -> Option<Runner> {
         "prompt" => repaired(rest, "/runner", findings).map(Runner::Prompt),
         "task" => repaired(rest, "/runner", findings).map(Runner::Task),
         "composition" => repaired::<runner::Composition>(rest, "/runner", findings).map(Runner::Composition),
+        "workflow" => repaired(rest, "/runner", findings).map(Runner::Workflow),
         "expression" => repaired(rest, "/runner", findings).map(Runner::Expression),
         "record" => repaired(rest, "/runner", findings).map(Runner::Record),
         "mcp" => repaired(rest, "/runner", findings).map(Runner::Mcp),

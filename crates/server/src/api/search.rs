@@ -81,7 +81,9 @@ pub fn found(app: &App, caller: &Caller, query: &SearchQuery) -> Result<Vec<Capa
                 Kind::Tool => resolve(&entry.name).is_some(),
                 Kind::Agent => may_read_agents,
                 Kind::Skill => registry.skills_of(caller).any(|skill| skill.spec.name.as_str() == entry.name),
-                Kind::Workflow | Kind::Prompt => true,
+                // A token is for tools, and sees none of them elsewhere either.
+                Kind::Workflow => caller.token.is_none(),
+                Kind::Prompt => true,
             }
     });
     let capability = |hit: toolgate_registry::search::Hit<'_>| {

@@ -9,10 +9,11 @@ use toolgate_contracts::call::WAIT_S_MAX;
 use toolgate_contracts::workflow::{self, Node};
 use toolgate_contracts::{Fault, Page, PinnedHandle, Timestamp, Workflow};
 use toolgate_registry::Finding;
+use toolgate_registry::commands::Registration;
 use toolgate_registry::finding::has_errors;
 use toolgate_store::cursor::ListOf;
 use toolgate_store::workflows::StoredWorkflow;
-use toolgate_workflows::{NewWorkflowRun, Saved, Shown, WorkflowAction, WorkflowRunView};
+use toolgate_workflows::{NewWorkflowRun, PublishWorkflow, Saved, Shown, WorkflowAction, WorkflowRunView};
 use utoipa::{IntoParams, ToSchema};
 
 use super::paging::{PageQuery, page_of};
@@ -187,6 +188,22 @@ pub async fn check(
     };
     let findings = app.workflows.check(&caller, &workflow)?;
     Ok(Json(CheckedWorkflow { passed: !has_errors(&findings), findings }))
+}
+
+/// Registers the tool that a workflow is, or its next version: what it takes and gives are the workflow's, in the revision
+/// that holds, and it owns up to what its strongest node does.
+#[utoipa::path(post, path = "/api/v1/workflows/{workflow}/publish", tag = "workflows", params(("workflow" = String, Path)), request_body = PublishWorkflow, responses((status = 200, body = Registration), (status = 400), (status = 404), (status = 409)))]
+pub async fn publish(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(how): Body<PublishWorkflow>,
+) -> Result<Response, Problem> {
+    let registration = Box::pin(app.workflows.publish(&caller, &name, how)).await?;
+    Ok(match registration.revision {
+        Some(revision) => Changed(registration, revision).into_response(),
+        None => Json(registration).into_response(),
+    })
 }
 
 /// A node that does what a recorded call did: the same tool at the same version, with the same input and secrets by name.

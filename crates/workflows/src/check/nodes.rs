@@ -69,12 +69,22 @@ impl Judge<'_> {
             self.error("workflow.input-value", format!("{at}/input"), message, "write members and their values");
         }
         let known = self.standing(&config.tool, &format!("{at}/tool"));
+        self.not_itself(&config.tool, &format!("{at}/tool"));
         for (index, secret) in config.secrets.iter().enumerate() {
             if known.as_ref().is_some_and(|tool| !tool.secrets.contains(secret)) {
                 let message = format!("the tool declares no secret `{}`", shown(secret));
                 let fix = "leave it out: a tool is given the secrets that it declares and no others";
                 self.warn("workflow.secret", format!("{at}/secrets/{index}"), message, fix);
             }
+        }
+    }
+
+    /// A workflow that is a tool does not call that tool, nor one that does.
+    fn not_itself(&mut self, tool: &str, at: &str) {
+        let (Some(around), Ok(reference)) = (self.around, tool.parse::<ToolRef>()) else { return };
+        if let Some(way) = around.way(&reference, self.workflow) {
+            let message = format!("the workflow calls itself: {} → {way}", self.workflow);
+            self.error("workflow.circle", at, message, "take the node out, or call another tool");
         }
     }
 

@@ -1,24 +1,21 @@
 //! What a node asks of others: the engine for a call, people for an answer, an agent for its outputs.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value};
 use toolgate_contracts::workflow::{AgentConfig, HumanConfig, Node, NodeKind, OnTimeout, ToolConfig};
 use toolgate_contracts::{
     CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, InputRequest, InputRequestId, InputRequestState,
-    Limits, NewQuestion, RunId, Source, Status, ToolEnvelope, ToolError, ToolRef,
+    Limits, NewQuestion, RunId, Status, ToolEnvelope, ToolError, ToolRef,
 };
 use toolgate_engine::Begun;
 use toolgate_engine::call::is_effect_free;
 use toolgate_store::workflow_runs::WorkflowNode;
 
-use super::drive::{Came, Manner, Waits};
+use super::drive::Manner;
 use super::instant;
+use super::settle::{Came, Gave, Waits};
 use crate::handles::{ANSWER, ENVELOPE, OUTPUT, VALUE};
 use crate::{AgentStart, Workflows, pins};
 
-/// Questions of a run among which one that was asked before is looked for.
-const QUESTIONS_SEEN_MAX: u32 = 100;
 /// Places that a call may be given again, behind the first.
 const SEQ_AGAIN: u32 = 500_000;
 
@@ -27,8 +24,6 @@ pub(super) struct Asking {
     pub caller: Caller,
     pub run: RunId,
     pub workflow: String,
-    /// Questions that other nodes wait for.
-    pub taken: HashSet<InputRequestId>,
 }
 
 impl Asking {
@@ -36,7 +31,7 @@ impl Asking {
         match &node.kind {
             NodeKind::Tool(config) => self.call(node, config, &stands, manner).await,
             NodeKind::Human(config) => self.question(config, &stands, manner).await,
-            NodeKind::Agent(config) => self.agent(node, config, &stands).await,
+            NodeKind::Agent(config) => self.agent(node, config, &stands, manner).await,
             NodeKind::Input | NodeKind::Condition(_) | NodeKind::Map(_) | NodeKind::Output(_) => {
                 Err(Fault::internal(format!("the node {} asks nobody", stands.path)))
             }
@@ -53,11 +48,15 @@ impl Asking {
     ) -> Result<Came, Fault> {
         if let Some(id) = stands.call_id {
             let envelope = self.workflows.engine().answer(self.caller.tenant, id).await?;
-            return if envelope.status.is_final() { came_of(&envelope) } else { Ok(Came::Waits(Waits::Call(id))) };
+            return if envelope.status.is_final() {
+                self.came_of(&envelope, stands)
+            } else {
+                Ok(Came::Waits(Waits::Call(id)))
+            };
         }
         let input = match instant::tool_input(config, inputs_of(stands)) {
             Ok(input) => input,
-            Err(error) => return Ok(Came::Failed(error, Map::new())),
+            Err(error) => return Ok(Came::Failed(error, Gave::default())),
         };
         let mut seq = stands.seq.unwrap_or_default();
         loop {
@@ -68,14 +67,14 @@ impl Asking {
                 timeout_ms: node.limits.as_ref().and_then(|limits| limits.max_wall_s).map(|most| most * 1000),
                 ..CallRequest::new(config.tool.clone(), input.clone())
             };
-            let begun = Box::pin(self.workflows.engine().begin_call(&self.caller, Source::Workflow, request, None));
+            let begun = Box::pin(self.workflows.engine().begin_node(&self.caller, request, &stands.labels));
             let envelope = match begun.await {
                 Ok(Begun::Ended(envelope)) => *envelope,
                 Ok(Begun::Parked(id)) => return Ok(Came::Waits(Waits::Call(id))),
                 Ok(Begun::Running(mut running)) => running.left().await?,
                 // Nothing was recorded; whoever takes the run up tries again.
                 Err(fault) if fault.kind() == FaultKind::Unavailable => return Err(fault),
-                Err(fault) => return Ok(Came::Failed(ToolError::of(&fault), Map::new())),
+                Err(fault) => return Ok(Came::Failed(ToolError::of(&fault), Gave::default())),
             };
             if !envelope.status.is_final() {
                 return Ok(Came::Waits(Waits::Call(envelope.id)));
@@ -87,7 +86,7 @@ impl Asking {
                 seq += SEQ_AGAIN;
                 continue;
             }
-            return came_of(&envelope);
+            return self.came_of(&envelope, stands);
         }
     }
 
@@ -101,36 +100,41 @@ impl Asking {
     }
 
     async fn question(&self, config: &HumanConfig, stands: &WorkflowNode, manner: Manner) -> Result<Came, Fault> {
-        let asked = match stands.question_id {
-            Some(id) => Ok(self.found(id).await?),
-            None => self.put(config, stands, manner).await?,
+        let Some(id) = stands.question_id else {
+            return Err(Fault::internal(format!("the node {} asks no question", stands.path)));
+        };
+        // A process that is gone may have asked already.
+        let before = if manner == Manner::Again { self.found(id).await? } else { None };
+        let asked = match before {
+            Some(asked) => Ok(asked),
+            None => self.put(config, stands, id).await?,
         };
         let asked = match asked {
             Ok(asked) => asked,
-            Err(error) => return Ok(Came::Failed(error, Map::new())),
+            Err(error) => return Ok(Came::Failed(error, Gave::default())),
         };
-        let gave = |answer: Value| Came::Gave(Map::from_iter([(ANSWER.to_owned(), answer)]));
+        let gave = |answer: Value| Came::Gave(Map::from_iter([(ANSWER.to_owned(), answer)]).into());
         Ok(match (asked.state, config.on_timeout) {
             (InputRequestState::Open, _) => Came::Waits(Waits::Question(asked.id)),
             (InputRequestState::Answered, _) => gave(asked.answer.unwrap_or_default()),
             (InputRequestState::Expired, OnTimeout::Null) => gave(Value::Null),
             (InputRequestState::Expired, OnTimeout::Fail) => {
                 let message = "nobody answered the question in time";
-                Came::Failed(ToolError::because(ErrorCode::Timeout, "timeout", message), Map::new())
+                Came::Failed(ToolError::because(ErrorCode::Timeout, "timeout", message), Gave::default())
             }
             (InputRequestState::Cancelled, _) => {
                 let message = "the question was taken back";
-                Came::Failed(ToolError::because(ErrorCode::PolicyDenied, "cancelled", message), Map::new())
+                Came::Failed(ToolError::because(ErrorCode::PolicyDenied, "cancelled", message), Gave::default())
             }
         })
     }
 
-    /// Asks, unless a process that is gone has asked already. What refuses the question is data.
+    /// Asks. What refuses the question is data.
     async fn put(
         &self,
         config: &HumanConfig,
         stands: &WorkflowNode,
-        manner: Manner,
+        id: InputRequestId,
     ) -> Result<Result<InputRequest, ToolError>, Fault> {
         let inputs = with_value(inputs_of(stands));
         let filled = |text: &String| instant::text(text, &inputs);
@@ -139,72 +143,94 @@ impl Asking {
             (Ok(title), Ok(instructions)) => (title, instructions),
             (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
         };
-        if manner == Manner::Again
-            && let Some(before) = self.asked_before(&title, &config.schema).await?
-        {
-            return Ok(Ok(before));
-        }
         let schema = config.schema.clone();
         let question = NewQuestion { title, instructions, schema, expires_s: config.timeout_s, call_id: None };
-        refused(Box::pin(self.workflows.engine().ask(&self.caller, self.run, question)).await)
+        let opener = super::opener(&self.caller);
+        refused(Box::pin(self.workflows.engine().ask_as(&opener, self.run, id, question)).await)
     }
 
-    async fn found(&self, id: InputRequestId) -> Result<InputRequest, Fault> {
+    async fn found(&self, id: InputRequestId) -> Result<Option<InputRequest>, Fault> {
         let found = self.workflows.registry().store().question(self.caller.tenant, id).await?;
-        found.map(|question| question.request).ok_or_else(|| Fault::not_found("question", id))
+        Ok(found.map(|question| question.request))
     }
 
-    /// A question that was asked for this node by a process that ended before it wrote that down.
-    async fn asked_before(&self, title: &str, schema: &Value) -> Result<Option<InputRequest>, Fault> {
-        let engine = self.workflows.engine();
-        let page = engine.list_questions(&self.caller, None, Some(self.run), None, QUESTIONS_SEEN_MAX).await?;
-        let is_it = |question: &InputRequest| {
-            question.title == title && question.schema == *schema && !self.taken.contains(&question.id)
-        };
-        Ok(page.items.into_iter().find(is_it))
-    }
-
-    async fn agent(&self, node: &Node, config: &AgentConfig, stands: &WorkflowNode) -> Result<Came, Fault> {
+    async fn agent(
+        &self,
+        node: &Node,
+        config: &AgentConfig,
+        stands: &WorkflowNode,
+        manner: Manner,
+    ) -> Result<Came, Fault> {
         let Some(host) = self.workflows.host() else {
             let message = "no agents are hosted here; run the workflow on a server that does";
             let error = ToolError::because(ErrorCode::ProviderError, "interrupted", message);
-            return Ok(Came::Failed(error, Map::new()));
+            return Ok(Came::Failed(error, Gave::default()));
         };
-        let started = if let Some(run) = stands.child_run_id {
-            Ok(run)
-        } else {
+        let Some(run) = stands.child_run_id else {
+            return Err(Fault::internal(format!("the node {} asks no agent", stands.path)));
+        };
+        let store = self.workflows.registry().store();
+        // A process that is gone may have started it already.
+        let is_started = manner == Manner::Again && store.run(self.caller.tenant, run).await?.is_some();
+        if !is_started {
             let enabled_tools = config.enabled_tools.clone();
             let start = AgentStart {
+                run,
                 agent: config.agent.clone(),
                 prompt: config.prompt.clone(),
                 variables: inputs_of(stands).clone(),
                 limits: Limits { enabled_tools, ..node.limits.clone().unwrap_or_default() },
                 parent_run: self.run,
+                labels: stands.labels.clone(),
             };
-            refused(host.start(&self.caller, start).await)?
-        };
-        let run = match started {
-            Ok(run) => run,
-            Err(error) => return Ok(Came::Failed(error, Map::new())),
-        };
+            if let Err(error) = refused(host.start(&self.caller, start).await)? {
+                return Ok(Came::Failed(error, Gave::default()));
+            }
+        }
         let outputs = match host.outcome(self.caller.tenant, run).await? {
             None => return Ok(Came::Waits(Waits::Run(run))),
-            Some(Err(error)) => return Ok(Came::Failed(error, Map::new())),
-            Some(Ok(outputs)) => outputs,
+            Some(outcome) => outcome,
         };
-        let store = self.workflows.registry().store();
+        // What the agent has seen, its answer carries.
+        let labels = store.run(self.caller.tenant, run).await?.map(|run| run.labels).unwrap_or_default();
+        let gave = |outputs| Gave { outputs, labels: labels.clone(), of_output: None };
+        let outputs = match outputs {
+            Ok(outputs) => outputs,
+            Err(error) => return Ok(Came::Failed(error, gave(Map::new()))),
+        };
         let last = store.last_outputs(self.caller.tenant, &self.workflow, &stands.path).await?;
-        let Value::Object(mut gave) = serde_json::to_value(&outputs).map_err(Fault::internal)? else {
+        let Value::Object(mut given) = serde_json::to_value(&outputs).map_err(Fault::internal)? else {
             return Err(Fault::internal("outputs are an object"));
         };
         for pin in &config.pins {
             let before = last.as_ref().and_then(|outputs| outputs.get(&pin.name));
             match pins::value(pin, &outputs, before) {
-                Ok(value) => gave.insert(pin.name.clone(), value),
-                Err(error) => return Ok(Came::Failed(error, gave)),
+                Ok(value) => given.insert(pin.name.clone(), value),
+                Err(error) => return Ok(Came::Failed(error, gave(given))),
             };
         }
-        Ok(Came::Gave(gave))
+        Ok(Came::Gave(gave(given)))
+    }
+
+    /// What a call gives: its output or its error, and either way its envelope as the seed spells it.
+    fn came_of(&self, envelope: &Envelope, stands: &WorkflowNode) -> Result<Came, Fault> {
+        let seed = serde_json::to_value(ToolEnvelope::from(envelope)).map_err(Fault::internal)?;
+        let mut outputs = Map::from_iter([(ENVELOPE.to_owned(), seed)]);
+        let labels = envelope.labels.clone();
+        Ok(match (&envelope.error, envelope.status) {
+            (None, Status::Completed) => {
+                outputs.insert(OUTPUT.to_owned(), envelope.output.clone().unwrap_or_default());
+                let engine = self.workflows.engine();
+                let of_output = Some(engine.along_edge(self.caller.tenant, envelope, &stands.labels));
+                Came::Gave(Gave { outputs, labels, of_output })
+            }
+            (Some(error), _) => Came::Failed(error.clone(), Gave { outputs, labels, of_output: None }),
+            (None, status) => {
+                let message = format!("the call is {status}");
+                let error = ToolError::because(ErrorCode::PolicyDenied, "rejected", message);
+                Came::Failed(error, Gave { outputs, labels, of_output: None })
+            }
+        })
     }
 }
 
@@ -227,21 +253,4 @@ fn with_value(inputs: &Map<String, Value>) -> Map<String, Value> {
     let mut inputs = inputs.clone();
     inputs.entry(VALUE).or_insert(Value::Null);
     inputs
-}
-
-/// What a call gives: its output or its error, and either way its envelope as the seed spells it.
-fn came_of(envelope: &Envelope) -> Result<Came, Fault> {
-    let seed = serde_json::to_value(ToolEnvelope::from(envelope)).map_err(Fault::internal)?;
-    let mut gave = Map::from_iter([(ENVELOPE.to_owned(), seed)]);
-    Ok(match (&envelope.error, envelope.status) {
-        (None, Status::Completed) => {
-            gave.insert(OUTPUT.to_owned(), envelope.output.clone().unwrap_or_default());
-            Came::Gave(gave)
-        }
-        (Some(error), _) => Came::Failed(error.clone(), gave),
-        (None, status) => {
-            let message = format!("the call is {status}");
-            Came::Failed(ToolError::because(ErrorCode::PolicyDenied, "rejected", message), gave)
-        }
-    })
 }

@@ -1,21 +1,18 @@
-//! A run of a workflow begins, is looked at, and is taken up again by whoever finds it.
+//! A run of a workflow begins, and is looked at.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use toolgate_contracts::call::RunState;
-use toolgate_contracts::{CallId, Caller, Fault, FaultKind, Limits, Permission, RunId, TenantId, Workflow};
+use toolgate_contracts::definition::Label;
+use toolgate_contracts::{CallId, Caller, Fault, FaultKind, Limits, Permission, RunId, Workflow};
 use toolgate_engine::runs::NewRun;
 use toolgate_registry::schema::{Validator, fill_defaults};
 use toolgate_store::approvals::Asker;
 use toolgate_store::audit::Entry;
-use toolgate_store::workflow_runs::{DueWorkflow, WorkflowNode, WorkflowRun};
-use toolgate_store::{Change, Error};
+use toolgate_store::workflow_runs::{WorkflowNode, WorkflowRun};
 use utoipa::ToSchema;
 
 use super::next::{Whole, whole};
@@ -25,9 +22,6 @@ use crate::Workflows;
 const RUN_CALLS_MAX: u32 = 5000;
 /// Time that is its own; what people take does not count.
 const RUN_WALL_S_MAX: u64 = 24 * 60 * 60;
-/// Runs that one replica is at; the rest is left to the next round, or to others.
-pub(crate) const RUNS_AT_ONCE_MAX: usize = 64;
-const ROUND: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What a run of a workflow is begun with.
@@ -61,24 +55,38 @@ pub struct WorkflowRunView {
     pub nodes: Vec<WorkflowNode>,
 }
 
+/// The call that a run answers.
+#[derive(Debug)]
+pub(crate) struct Within {
+    /// The run that the call is in.
+    pub parent: Option<RunId>,
+    pub call: CallId,
+    /// The label context of whoever reads the answer.
+    pub reader: String,
+    /// What the call's arguments carry.
+    pub labels: Vec<Label>,
+}
+
 impl Workflows {
     /// Begins a run of a saved workflow. It goes on by itself, here or wherever it is taken up.
     pub async fn run(&self, caller: &Caller, name: &str, new: NewWorkflowRun) -> Result<RunId, Fault> {
-        self.run_for(caller, name, new, None).await
-    }
-
-    pub(crate) async fn run_for(
-        &self,
-        caller: &Caller,
-        name: &str,
-        new: NewWorkflowRun,
-        within: Option<(RunId, CallId)>,
-    ) -> Result<RunId, Fault> {
         caller.require(&Permission::WORKFLOWS_RUN)?;
         if caller.token.is_some() {
             let told = "a token is for tools, and workflows are none";
             return Err(Fault::new(FaultKind::Forbidden, told, "use a key or a session"));
         }
+        self.run_for(caller, name, new, None).await
+    }
+
+    /// The same for a call of a tool that the workflow was published as: whoever may call that tool runs it, and each of
+    /// its nodes goes the whole path as theirs.
+    pub(crate) async fn run_for(
+        &self,
+        caller: &Caller,
+        name: &str,
+        new: NewWorkflowRun,
+        within: Option<Within>,
+    ) -> Result<RunId, Fault> {
         let NewWorkflowRun { input, revision, limits } = new;
         let (_, workflow) = self.load(caller, name, revision).await?;
         let input = checked(&workflow, input)?;
@@ -88,13 +96,18 @@ impl Workflows {
             ..limits
         };
         let title = format!("Workflow {} (revision {})", workflow.name, workflow.revision);
-        let parent_run_id = within.map(|(parent, _)| parent);
-        let opening = NewRun { title: Some(title), parent_run_id, limits, ..NewRun::default() };
+        let (parent_run_id, for_call, reader, labels) = match within {
+            None => (None, None, None, Vec::new()),
+            Some(Within { parent, call, reader, labels }) => (parent, Some(call), Some(reader), labels),
+        };
+        let agent = caller.agent.map(|agent| agent.to_string());
+        let opening = NewRun { title: Some(title), agent, parent_run_id, limits, labels, ..NewRun::default() };
         let graph = serde_json::to_value(&workflow).map_err(Fault::internal)?;
         let asker = Asker::of(caller, None);
         let entry = self.entry(caller, "workflow.run", &workflow);
         let replica = self.engine().replica().to_owned();
-        let opened = self.engine().open_run_with(caller, opening, move |change, run| {
+        let opener = super::opener(caller);
+        let opened = self.engine().open_run_with(&opener, opening, move |change, run| {
             change.insert_workflow_run(&WorkflowRun {
                 run: run.id,
                 workflow: workflow.name.to_string(),
@@ -103,7 +116,9 @@ impl Workflows {
                 inputs: input,
                 asker,
                 holder: Some(replica),
-                for_call: within.map(|(_, call)| call),
+                for_call,
+                reader,
+                labels: run.labels.clone(),
                 outputs: None,
                 is_open: true,
                 created_at: run.created_at,
@@ -137,7 +152,7 @@ impl Workflows {
         let store = self.registry().store();
         let kept = store.workflow_run(caller.tenant, run).await?.ok_or_else(unknown)?;
         if kept.is_open && kept.holder.as_deref() != Some(self.engine().replica()) {
-            self.take_up_due(Some(run)).await?;
+            self.take_up_one(run).await?;
         }
         let nodes = store.workflow_nodes(caller.tenant, run).await?;
         // Whoever sees the end sees what it gave, also in the moment before that is written down.
@@ -170,59 +185,6 @@ impl Workflows {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-    }
-
-    /// Takes up what could go on and nobody is at, until told to stop.
-    pub async fn attend(&self, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(ROUND) => {}
-            }
-            if let Err(fault) = self.take_up_due(None).await {
-                tracing::warn!("workflows are not taken up: {}", fault.logged().unwrap_or(fault.told()));
-            }
-        }
-    }
-
-    /// One round over what is due, or over one run alone.
-    async fn take_up_due(&self, only: Option<RunId>) -> Result<(), Fault> {
-        let mut after = None;
-        loop {
-            let due = self.registry().store().due_workflow_runs(after, self.engine().now()).await?;
-            let Some(last) = due.last().map(|due| due.run) else { return Ok(()) };
-            for DueWorkflow { tenant, run, holder } in due {
-                if only.is_some_and(|only| only != run) {
-                    continue;
-                }
-                let mut change = Change::new(tenant);
-                let taken = Fault::conflict("another replica was faster", "there is nothing to do");
-                change.take_workflow_run(run, holder.as_deref(), self.engine().replica(), taken);
-                match self.registry().store().commit(change).await {
-                    Ok(_) => self.drive_soon(tenant, run),
-                    Err(Error::Unmet(_)) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            after = Some(last);
-        }
-    }
-
-    /// Drives a run that is ours in a task of its own.
-    fn drive_soon(&self, tenant: TenantId, run: RunId) {
-        let (workflows, places): (Self, Arc<Semaphore>) = (self.clone(), self.places());
-        tokio::spawn(async move {
-            let Ok(_place) = places.acquire_owned().await else { return };
-            if let Err(fault) = Box::pin(workflows.drive(tenant, run)).await {
-                tracing::warn!(%run, "a workflow stands still: {}", fault.logged().unwrap_or(fault.told()));
-                // Whoever finds it in the next round tries again.
-                let mut change = Change::new(tenant);
-                change.give_up_workflow_run(run, workflows.engine().replica());
-                if let Err(error) = workflows.registry().store().commit(change).await {
-                    tracing::warn!(%run, "a workflow cannot be let go: {error}");
-                }
-            }
-        });
     }
 }
 

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use toolgate_contracts::ToolError;
+use toolgate_contracts::definition::Label;
 use toolgate_contracts::workflow::{Body, Edge, MapConfig, Node, NodeKind, NodeState, OnError, Workflow};
 use toolgate_store::workflow_runs::WorkflowNode;
 
-use crate::handles::{INDEX, ITEM, ITEMS};
+use crate::handles::{INDEX, ITEM, ITEMS, OUTPUT};
 
 /// How the nodes of a run stand, by path. One that is not here has not begun.
 pub type Nodes = BTreeMap<String, WorkflowNode>;
@@ -17,11 +18,11 @@ pub type Nodes = BTreeMap<String, WorkflowNode>;
 #[derive(Debug, PartialEq)]
 pub enum Next<'g> {
     /// Everything that leads to it is settled, and something arrived, or nothing leads to it.
-    Begin { path: String, node: &'g Node, inputs: Map<String, Value> },
+    Begin { path: String, node: &'g Node, inputs: Map<String, Value>, labels: Vec<Label> },
     /// Everything that leads to it is dead.
     Skip { path: String, node: &'g Node },
     /// Every item of a map is settled.
-    EndMap { path: String, node: &'g Node, items: Vec<Value>, errors: Vec<ItemError> },
+    EndMap { path: String, node: &'g Node, items: Vec<Value>, errors: Vec<ItemError>, labels: Vec<Label> },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,20 @@ struct Graph<'g> {
     edges: &'g [Edge],
 }
 
+/// What a graph is begun with, and what that carries.
+struct Given<'l> {
+    values: Map<String, Value>,
+    labels: &'l [Label],
+}
+
+/// Both, each once, in their order.
+pub fn joined(some: &[Label], others: &[Label]) -> Vec<Label> {
+    let mut all: Vec<Label> = some.iter().chain(others).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 /// How a graph stands as a whole.
 #[derive(Debug, PartialEq)]
 pub enum Whole {
@@ -54,9 +69,9 @@ pub enum Whole {
 }
 
 /// What can be done now. Nothing: the run waits for what was begun, or is over.
-pub fn next<'g>(workflow: &'g Workflow, inputs: &Value, nodes: &Nodes) -> Vec<Next<'g>> {
+pub fn next<'g>(workflow: &'g Workflow, inputs: &Value, labels: &[Label], nodes: &Nodes) -> Vec<Next<'g>> {
     let mut found = Vec::new();
-    let given = inputs.as_object().cloned().unwrap_or_default();
+    let given = Given { values: inputs.as_object().cloned().unwrap_or_default(), labels };
     of_graph(graph_of(workflow), "", &given, nodes, &mut found);
     found
 }
@@ -74,7 +89,7 @@ fn body_of(body: &Body) -> Graph<'_> {
     Graph { nodes: &body.nodes, edges: &body.edges }
 }
 
-fn of_graph<'g>(graph: Graph<'g>, prefix: &str, given: &Map<String, Value>, nodes: &Nodes, found: &mut Vec<Next<'g>>) {
+fn of_graph<'g>(graph: Graph<'g>, prefix: &str, given: &Given<'_>, nodes: &Nodes, found: &mut Vec<Next<'g>>) {
     // What failed ends the graph: nothing new is begun.
     if matches!(whole_of(graph, prefix, nodes), Whole::Failed(..)) {
         return;
@@ -82,7 +97,10 @@ fn of_graph<'g>(graph: Graph<'g>, prefix: &str, given: &Map<String, Value>, node
     for node in graph.nodes {
         let path = format!("{prefix}{}", node.id);
         match (nodes.get(&path), &node.kind) {
-            (None, NodeKind::Input) => found.push(Next::Begin { path, node, inputs: given.clone() }),
+            (None, NodeKind::Input) => {
+                let (inputs, labels) = (given.values.clone(), given.labels.to_vec());
+                found.push(Next::Begin { path, node, inputs, labels });
+            }
             (None, _) => found.extend(begun(graph, prefix, path, node, nodes)),
             (Some(stands), NodeKind::Map(config)) if stands.state == NodeState::Running => {
                 of_map(config, path, node, stands, nodes, found);
@@ -94,13 +112,14 @@ fn of_graph<'g>(graph: Graph<'g>, prefix: &str, given: &Map<String, Value>, node
 
 /// Whether a node can begin, and with what.
 fn begun<'g>(graph: Graph<'g>, prefix: &str, path: String, node: &'g Node, nodes: &Nodes) -> Option<Next<'g>> {
-    let mut inputs = Map::new();
+    let (mut inputs, mut labels) = (Map::new(), Vec::new());
     let (mut edges, mut live) = (0, 0);
     for edge in graph.edges.iter().filter(|edge| edge.to.node == node.id) {
         edges += 1;
         let source = nodes.get(&format!("{prefix}{}", edge.from.node)).filter(|source| source.state.is_settled())?;
         let Some(value) = source.outputs.get(&edge.from.handle) else { continue };
         live += 1;
+        labels = joined(&labels, carried(source, &edge.from.handle));
         // Of several that lead to one place the first that is live counts, in the order in which they are written.
         if !inputs.contains_key(&edge.to.handle) {
             let value = match &edge.from.path {
@@ -110,7 +129,12 @@ fn begun<'g>(graph: Graph<'g>, prefix: &str, path: String, node: &'g Node, nodes
             inputs.insert(edge.to.handle.clone(), value);
         }
     }
-    Some(if edges > 0 && live == 0 { Next::Skip { path, node } } else { Next::Begin { path, node, inputs } })
+    Some(if edges > 0 && live == 0 { Next::Skip { path, node } } else { Next::Begin { path, node, inputs, labels } })
+}
+
+/// What a value that leaves a node carries.
+fn carried<'n>(source: &'n WorkflowNode, handle: &str) -> &'n [Label] {
+    source.output_labels.as_deref().filter(|_| handle == OUTPUT).unwrap_or(&source.labels)
 }
 
 fn of_map<'g>(
@@ -137,7 +161,7 @@ fn of_map<'g>(
                 let is_begun = config.body.nodes.iter().any(|node| nodes.contains_key(&format!("{prefix}{}", node.id)));
                 if is_begun {
                     open += 1;
-                    let given = given(index, item);
+                    let given = given(index, item, &stands.labels);
                     of_graph(body, &prefix, &given, nodes, found);
                 } else {
                     waiting.push((index, item, prefix));
@@ -147,7 +171,8 @@ fn of_map<'g>(
     }
     let gives_up = node.on_error == OnError::Fail && !errors.is_empty();
     if open == 0 && (waiting.is_empty() || gives_up) {
-        found.push(Next::EndMap { path, node, items: results, errors });
+        let labels = of_items(&path, stands, nodes);
+        found.push(Next::EndMap { path, node, items: results, errors, labels });
         return;
     }
     if gives_up {
@@ -155,12 +180,20 @@ fn of_map<'g>(
     }
     let places = usize::try_from(config.max_parallel).unwrap_or(1).saturating_sub(open);
     for (index, item, prefix) in waiting.into_iter().take(places) {
-        of_graph(body, &prefix, &given(index, item), nodes, found);
+        of_graph(body, &prefix, &given(index, item, &stands.labels), nodes, found);
     }
 }
 
-fn given(index: usize, item: &Value) -> Map<String, Value> {
-    Map::from_iter([(ITEM.to_owned(), item.clone()), (INDEX.to_owned(), index.into())])
+fn given<'l>(index: usize, item: &Value, labels: &'l [Label]) -> Given<'l> {
+    let values = Map::from_iter([(ITEM.to_owned(), item.clone()), (INDEX.to_owned(), index.into())]);
+    Given { values, labels }
+}
+
+/// What everything carries that was done for a map's items.
+fn of_items(path: &str, stands: &WorkflowNode, nodes: &Nodes) -> Vec<Label> {
+    let below = format!("{path}/");
+    let inside = nodes.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
+    inside.fold(stands.labels.clone(), |labels, (_, node)| joined(&labels, &node.labels))
 }
 
 fn whole_of(graph: Graph<'_>, prefix: &str, nodes: &Nodes) -> Whole {
@@ -203,6 +236,8 @@ mod tests {
             child_run_id: None,
             inputs,
             outputs,
+            labels: Vec::new(),
+            output_labels: None,
             error,
             started_at: Timestamp::from_millis(0),
             ended_at: None,
@@ -224,7 +259,7 @@ mod tests {
                 (format!("end {path}"), json!({"items": items, "errors": errors}))
             }
         };
-        next(graph, inputs, nodes).into_iter().map(word).collect()
+        next(graph, inputs, &[], nodes).into_iter().map(word).collect()
     }
 
     fn branching() -> Workflow {
@@ -266,6 +301,33 @@ mod tests {
         assert!(matches!(whole(&graph, &nodes), Whole::Failed(path, _) if path == "left"));
         let nodes: Nodes = [start(), ran(), skipped(), left(), done("join", json!({}))].into();
         assert_eq!(whole(&graph, &nodes), Whole::Completed(Value::Null));
+    }
+
+    #[test]
+    fn labels_go_along_edges_and_nowhere_else() {
+        let (graph, inputs) = (branching(), json!({"x": 1}));
+        let labelled = |(path, node): (String, WorkflowNode), labels: &[Label], of_output: Option<&[Label]>| {
+            let output_labels = of_output.map(<[Label]>::to_vec);
+            (path, WorkflowNode { labels: labels.to_vec(), output_labels, ..node })
+        };
+        let check = |own: &[Label], of_output: Option<&[Label]>, of_inputs: &[Label], arrive: &[Label]| {
+            let ran = done("a", json!({"output": {"y": 2}}));
+            let nodes: Nodes = [done("in", json!({"x": 1})), labelled(ran, own, of_output)].into();
+            let found = next(&graph, &inputs, of_inputs, &nodes);
+            let left = found.iter().find_map(|step| match step {
+                Next::Begin { path, labels, .. } if path == "left" => Some(labels.clone()),
+                _ => None,
+            });
+            assert_eq!(left, Some(arrive.to_vec()));
+        };
+        let (private, both) = ([Label::Private], [Label::Untrusted, Label::Private]);
+        check(&[], None, &both, &[]);
+        check(&both, None, &[], &both);
+        check(&both, Some(&private), &[], &private);
+        let begun = next(&graph, &inputs, &private, &Nodes::new());
+        assert!(matches!(&begun[0], Next::Begin { labels, .. } if *labels == private));
+        let nodes: Nodes = [labelled(done("in", json!({"x": 1})), &private, None)].into();
+        assert!(matches!(&next(&graph, &inputs, &[], &nodes)[0], Next::Begin { labels, .. } if *labels == private));
     }
 
     #[test]

@@ -1,0 +1,140 @@
+//! Runs that could go on and nobody is at: found by a look at the database, and at once where this replica hears of what
+//! they waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+use toolgate_contracts::{Fault, RunId, TenantId};
+use toolgate_store::workflow_runs::DueWorkflow;
+use toolgate_store::{Change, Error};
+
+use crate::Workflows;
+
+/// Runs that one replica is at; the rest is left to the next round, or to others.
+pub(crate) const RUNS_AT_ONCE_MAX: usize = 64;
+/// Runs that wait and are heard of at once; more are found by a round.
+const LEFT_MAX: usize = 10_000;
+/// For what other replicas did.
+const ROUND: Duration = Duration::from_secs(1);
+
+impl Workflows {
+    /// Takes up what could go on and nobody is at, until told to stop.
+    pub async fn attend(&self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(ROUND) => {}
+            }
+            if let Err(fault) = self.take_up_due().await {
+                tracing::warn!("workflows are not taken up: {}", fault.logged().unwrap_or(fault.told()));
+            }
+        }
+    }
+
+    /// One round over what is due.
+    async fn take_up_due(&self) -> Result<(), Fault> {
+        let mut after = None;
+        loop {
+            let due = self.registry().store().due_workflow_runs(after, self.engine().now()).await?;
+            let Some(last) = due.last().map(|due| due.run) else { return Ok(()) };
+            for one in due {
+                self.take(one).await?;
+            }
+            after = Some(last);
+        }
+    }
+
+    /// Takes up one run, if it is due.
+    pub(super) async fn take_up_one(&self, run: RunId) -> Result<(), Fault> {
+        match self.registry().store().due_workflow_run(run, self.engine().now()).await? {
+            Some(due) => self.take(due).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn take(&self, due: DueWorkflow) -> Result<(), Fault> {
+        let DueWorkflow { tenant, run, holder } = due;
+        if self.stopping().is_cancelled() {
+            return Ok(());
+        }
+        let mut change = Change::new(tenant);
+        let taken = Fault::conflict("another replica was faster", "there is nothing to do");
+        change.take_workflow_run(run, holder.as_deref(), self.engine().replica(), taken);
+        match self.registry().store().commit(change).await {
+            Ok(_) => {
+                self.left().retain(|_, left| *left != run);
+                // Whoever left it may know of tools and agents that were not heard of here yet.
+                self.registry().refresh().await?;
+                self.drive_soon(tenant, run);
+                Ok(())
+            }
+            Err(Error::Unmet(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Drives a run that is ours in a task of its own.
+    pub(super) fn drive_soon(&self, tenant: TenantId, run: RunId) {
+        let (workflows, places): (Self, Arc<Semaphore>) = (self.clone(), self.places());
+        tokio::spawn(async move {
+            let Ok(_place) = places.acquire_owned().await else { return };
+            if let Err(fault) = Box::pin(workflows.drive(tenant, run)).await {
+                tracing::warn!(%run, "a workflow stands still: {}", fault.logged().unwrap_or(fault.told()));
+                // Whoever finds it in the next round tries again.
+                let mut change = Change::new(tenant);
+                change.give_up_workflow_run(run, workflows.engine().replica());
+                if let Err(error) = workflows.registry().store().commit(change).await {
+                    tracing::warn!(%run, "a workflow cannot be let go: {error}");
+                }
+            }
+        });
+    }
+
+    /// A run waits, and can perhaps go on when something happens in one of these.
+    pub(super) fn listen_for(&self, run: RunId, happens_in: Vec<RunId>) {
+        {
+            let mut left = self.left();
+            // Those that other replicas took are among them. A round finds whatever is forgotten here.
+            if left.len() > LEFT_MAX {
+                left.clear();
+            }
+            left.extend(happens_in.into_iter().map(|other| (other, run)));
+        }
+        if !self.begins_to_listen() {
+            return;
+        }
+        let (weak, mut signals, stopping) = (self.weak(), self.engine().signals(), self.stopping().clone());
+        tokio::spawn(async move {
+            loop {
+                let signal = tokio::select! {
+                    () = stopping.cancelled() => return,
+                    signal = signals.recv() => signal,
+                };
+                let Some(workflows) = weak.get() else { return };
+                match signal {
+                    Ok(signal) => {
+                        let waits = workflows.left().get(&signal.run).copied();
+                        if let Some(run) = waits {
+                            workflows.look_at(run);
+                        }
+                    }
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
+    }
+
+    /// Something happened in a run that waits: perhaps it can go on.
+    pub(super) fn look_at(&self, run: RunId) {
+        let workflows = self.clone();
+        tokio::spawn(async move {
+            if let Err(fault) = workflows.take_up_one(run).await {
+                tracing::warn!(%run, "a workflow is not taken up: {}", fault.logged().unwrap_or(fault.told()));
+            }
+        });
+    }
+}
