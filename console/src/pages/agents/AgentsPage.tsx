@@ -9,19 +9,21 @@ import { revealed } from '../../lib/hidden'
 import { to } from '../../paths'
 import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
+import { ScriptedBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { SearchField } from '../../ui/Field'
 import { Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { SkeletonRows } from '../../ui/Skeleton'
 import { type Column, None, Table } from '../../ui/Table'
+import { useScriptedModels } from '../providers/queries'
 import { AgentDialog } from './AgentDialog'
 import { type Agent, agentsQuery, createAgent, useAgentChange } from './queries'
 import { Seen } from './Seen'
 
 const route = getRouteApi('/shell/agents')
 
-const columnsFor = (nameOf: Names): readonly Column<Agent>[] => [
+const columnsFor = (nameOf: Names, isScripted: (model: string) => boolean): readonly Column<Agent>[] => [
   { id: 'name', label: 'Agent', width: 'minmax(140px, 1fr)', phone: true, cell: ({ name }) => <code>{name}</code> },
   {
     id: 'title',
@@ -32,8 +34,15 @@ const columnsFor = (nameOf: Names): readonly Column<Agent>[] => [
   {
     id: 'model',
     label: 'Model',
-    width: 'minmax(120px, 1fr)',
-    cell: ({ model }) => (model ? <code>{model}</code> : <None />),
+    width: 'minmax(150px, 1.2fr)',
+    cell: ({ model }) =>
+      model ? (
+        <>
+          <code>{model}</code> {isScripted(model) && <ScriptedBadge />}
+        </>
+      ) : (
+        <None />
+      ),
   },
   {
     id: 'toolset',
@@ -62,6 +71,7 @@ export function AgentsPage() {
   const me = useMe()
   const navigate = useNavigate()
   const nameOf = useNames()
+  const isScripted = useScriptedModels()
   const { q = '' } = route.useSearch()
   const search = route.useNavigate()
   const agents = useInfiniteQuery(agentsQuery())
@@ -102,7 +112,7 @@ export function AgentsPage() {
       {shown.length > 0 && (
         <Table
           label="Agents"
-          columns={columnsFor(nameOf).filter(({ id }) => !isEmpty(id, rows))}
+          columns={columnsFor(nameOf, isScripted).filter(({ id }) => !isEmpty(id, rows))}
           cards
           rows={shown}
           rowKey={({ id }) => id}

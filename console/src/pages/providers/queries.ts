@@ -31,12 +31,18 @@ export const secretsQuery = () =>
     queryFn: ({ signal }) => taken(api.GET('/api/v1/secrets', { params: { query: { limit: LISTED_MAX } }, signal })),
   })
 
-/** Whether a script, and no model, answers for `PROVIDER/MODEL`. */
-export function useScripted(model: string): boolean {
+/** Whether a script, and no model, answers for `PROVIDER/MODEL`. A tenant's own provider stands in front of an offered one. */
+export function useScriptedModels(): (model: string) => boolean {
   const me = useMe()
-  const providers = useQuery({ ...providersQuery(), enabled: model !== '' && may(me, 'agents.read') }).data?.items
-  const [name] = model.split('/')
-  return providers?.some((provider) => provider.name === name && provider.scripted) ?? false
+  const providers = useQuery({ ...providersQuery(), enabled: may(me, 'agents.read') }).data?.items ?? []
+  return (model) => {
+    const those = providers.filter(({ name }) => name === model.split('/')[0])
+    return (those.find(({ offered }) => !offered) ?? those[0])?.scripted ?? false
+  }
+}
+
+export function useScripted(model: string): boolean {
+  return useScriptedModels()(model)
 }
 
 export const saveProvider = (body: Schemas['Provider']) =>

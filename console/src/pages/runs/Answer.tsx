@@ -99,12 +99,7 @@ function Failed({ view, ending }: { view: RunView; ending: Ending | undefined })
         </p>
         {ending && (
           <p className={css.quiet}>
-            {CHANGE[ending.of]}{' '}
-            {view.agent_name && (
-              <Link {...to.agent(view.agent_name)}>
-                {ending.of === 'run' ? `Run ${view.agent_name} again` : `Open ${view.agent_name}`}
-              </Link>
-            )}
+            {CHANGE[ending.of]} {view.agent_name && <Link {...to.agent(view.agent_name)}>Open {view.agent_name}</Link>}
           </p>
         )}
       </div>

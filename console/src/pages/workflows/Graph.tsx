@@ -17,7 +17,7 @@ export const NODE_ICONS: Readonly<Record<GraphNode['kind'], LucideIcon>> = {
 }
 
 /** Smaller than this nobody reads it: it scrolls instead. */
-const SCALE_MIN = 0.8
+const SCALE_MIN = 0.9
 const MARGIN = 12
 const HEAD = 46
 const INNER = 12
