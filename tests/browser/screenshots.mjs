@@ -1,6 +1,7 @@
 // The pictures of the documentation: every page of the console, light and dark, from a real server with a little life
 // in it. `make screenshots` writes them to docs/images.
-import { mkdir } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DESKTOP, openBrowser, PHONE } from './browser.mjs'
@@ -44,13 +45,70 @@ async function live(server) {
   const waiting = { tool: 'write_file', input: { path: 'offers/march.md', text: '# March\n\nTake the second offer.\n' }, wait: 0 }
   await as('writer', waiting)
   await as('writer', { ...waiting, input: { path: 'offers/april.md', text: '# April\n\nWait for the third.\n' } })
+  const agentRun = await ask(api)
+  await graph(api)
+  await api('PUT', '/api/v1/upstreams/notes', { name: 'notes', title: 'Notes of the team', transport: { kind: 'stdio', entry: 'notes' } })
   const calls = await api('GET', '/api/v1/calls?limit=20')
   const approvals = await api('GET', '/api/v1/approvals?state=open')
   const done = calls.items.find(({ status, tool_key }) => status === 'completed' && tool_key.startsWith('calculator'))
-  return { run: run.id, call: done?.id, approval: approvals.items[0]?.id }
+  return { run: run.id, agentRun, call: done?.id, approval: approvals.items[0]?.id }
 }
 
-const PAGES = ({ run, call, approval }) => [
+// An agent that runs here, with a script in place of a model.
+async function ask(api) {
+  const turns = [
+    { call: [{ tool: 'calculator', input: { expression: '3 * 19.90' } }], usage: { input_tokens: 240, output_tokens: 18 } },
+    { when: { last_tool: 'calculator' }, say: 'Three lamps cost **59.70**.', usage: { input_tokens: 280, output_tokens: 9 } },
+  ]
+  const prices = { '*': { input: '1.00', cached_input: '0.10', output: '4.00' } }
+  await api('PUT', '/api/v1/providers/rehearsal', { name: 'rehearsal', kind: 'scripted', script: { version: 1, turns }, prices })
+  await api('PUT', '/api/v1/providers/openai', { name: 'openai', kind: 'openai_chat', secret: 'OPENAI_API_KEY' })
+  await api('PUT', '/api/v1/providers/local', { name: 'local', kind: 'openai_chat', base_url: 'http://127.0.0.1:11434/v1' })
+  await api('POST', '/api/v1/agents', { name: 'shop', title: 'Answers about prices', model: 'rehearsal/lamps' })
+  const asked = { prompt: 'What do I owe for 3 lamps at 19.90?', title: 'Three lamps' }
+  return (await api('POST', '/api/v1/agents/shop/runs?wait=20', asked)).id
+}
+
+// Offers are compared, and a person chooses where they differ too much.
+async function graph(api) {
+  const schema = (properties) => ({ type: 'object', properties })
+  const edge = (from, handle, to, at, path) => ({ from: { node: from, handle, ...(path ? { path } : {}) }, to: { node: to, handle: at } })
+  await api('PUT', '/api/v1/workflows/compare-offers', {
+    version: 1,
+    name: 'compare-offers',
+    description: 'Adds the tax to every offer, and asks a person which one to take.',
+    inputs: { type: 'object', required: ['offers'], properties: { offers: { type: 'array', items: { type: 'string' } } } },
+    nodes: [
+      { id: 'in', kind: 'input' },
+      { id: 'any', kind: 'condition', config: { cases: [{ name: 'some', when: 'size(value) > 0' }] } },
+      {
+        id: 'each',
+        kind: 'map',
+        title: 'Add the tax',
+        config: {
+          body: {
+            nodes: [
+              { id: 'in', kind: 'input' },
+              { id: 'count', kind: 'tool', config: { tool: 'calculator@1.0.0' } },
+              { id: 'out', kind: 'output', config: { schema: schema({ total: { type: 'number' } }) } },
+            ],
+            edges: [edge('in', 'item', 'count', 'input/expression'), edge('count', 'output', 'out', 'total', '/result')],
+          },
+        },
+      },
+      { id: 'choose', kind: 'human', title: 'Choose one', config: { title: 'Which offer?', schema: schema({ offer: { type: 'string' } }) } },
+      { id: 'out', kind: 'output', config: { schema: schema({ offer: { type: 'string' } }) } },
+    ],
+    edges: [
+      edge('in', 'offers', 'any', 'value'),
+      edge('any', 'some', 'each', 'items'),
+      edge('each', 'items', 'choose', 'value'),
+      edge('choose', 'answer', 'out', 'offer', '/offer'),
+    ],
+  })
+}
+
+const PAGES = ({ run, agentRun, call, approval }) => [
   ['home', '/'],
   ['tools', '/tools'],
   ['tool', '/tools/calculator'],
@@ -63,6 +121,13 @@ const PAGES = ({ run, call, approval }) => [
   ['run', `/runs/${run}`],
   ['agents', '/agents'],
   ['agent', '/agents/writer'],
+  ['agent-run', `/runs/${agentRun}`],
+  ['workflows', '/workflows'],
+  ['workflow', '/workflows/compare-offers'],
+  ['providers', '/providers'],
+  ['provider', '/providers/rehearsal'],
+  ['upstreams', '/upstreams'],
+  ['upstream', '/upstreams/notes'],
   ['people', '/people'],
   ['account', '/account'],
   ['fields', '/admin/fields'],
@@ -77,7 +142,13 @@ async function shoot(page, name) {
 }
 
 await mkdir(FOLDER, { recursive: true })
-const server = await startServer()
+// The operator lets the small server of the examples be started.
+const operator = await mkdtemp(join(tmpdir(), 'toolgate-screenshots-'))
+const entries = join(operator, 'entries.yaml')
+const notes = fileURLToPath(new URL('../../examples/upstreams/notes.py', import.meta.url))
+await writeFile(entries, `upstreams:\n  notes: {command: [python3, ${JSON.stringify(notes)}]}\n`)
+await chmod(entries, 0o600)
+const server = await startServer({ TOOLGATE_ENTRIES_FILE: entries })
 const browser = await openBrowser()
 try {
   const made = await live(server)
@@ -104,4 +175,5 @@ try {
 } finally {
   await browser.close()
   await server.stop()
+  await rm(operator, { recursive: true, force: true })
 }
