@@ -85,6 +85,12 @@ fn each_kind_of_difference_is_named_by_its_place() {
         "/outputs/response",
         "the run would give another `response`",
     );
+    // As if the program that asked had put the question in other words than the one that made the bundle.
+    check(
+        &|bundle| bundle["turns"][1]["response"]["asked"] = bundle["turns"][0]["response"]["asked"].clone(),
+        "/turns/1/response/asked",
+        "question 2 went out in other words: the program that asked it puts questions together otherwise than the one that made the bundle",
+    );
     check(
         &|bundle| bundle["outputs"]["tool_order"] = json!([]),
         "/outputs/tool_order/0",
