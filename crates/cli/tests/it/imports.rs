@@ -56,6 +56,10 @@ pub fn tour(tour: &mut Tour) {
         let mine =
             finish(tour.home.bare(&["whoami", "--server", tour.home.url().unwrap(), "--key", &key]).spawn().unwrap());
         assert!(mine.stdout.contains("calls.create") && !mine.stdout.contains("approvals.decide"), "{}", mine.stdout);
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "others read the key");
+        let undone = tour.ok(&["import", "claude-desktop", &file, "--undo"]);
+        tour.ok(&["key", "revoke", undone["keys"][0].as_str().unwrap()]);
     }
 }
 

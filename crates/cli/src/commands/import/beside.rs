@@ -51,14 +51,16 @@ impl Place {
         &self.real
     }
 
-    /// Keeps what was there, and writes. Where the file changed in the meantime nothing is written.
-    pub fn write(&self, bytes: &[u8]) -> Result<PathBuf, Failure> {
+    /// Keeps what was there, and writes; with a key in it, for its owner's eyes only. Where the file changed in the
+    /// meantime nothing is written.
+    pub fn write(&self, bytes: &[u8], with_key: bool) -> Result<PathBuf, Failure> {
         let wrong = |error: io::Error| {
             let told = format!("cannot write beside {}: {}", self.real.display(), input::reason(&error));
             Failure::failed(told, "check the mode of its folder; the file is as it was")
         };
         let backup = self.backup(bytes).map_err(wrong)?;
-        if let Err(failure) = self.replace(bytes) {
+        let mode = if with_key { self.mode() & 0o600 } else { self.mode() };
+        if let Err(failure) = self.put(bytes, mode) {
             // Of nothing that happened.
             let _ = std::fs::remove_file(&backup);
             return Err(failure);
@@ -78,13 +80,22 @@ impl Place {
         }
     }
 
+    /// Writes what the file shall be from now on.
     pub fn replace(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.put(bytes, self.mode())
+    }
+
+    fn mode(&self) -> u32 {
+        self.before.permissions().mode() & 0o7777
+    }
+
+    fn put(&self, bytes: &[u8], mode: u32) -> Result<(), Failure> {
         let wrong = |error: &io::Error| {
             let told = format!("cannot write {}: {}", self.real.display(), input::reason(error));
             Failure::failed(told, "check its mode and that of its folder; the file is as it was")
         };
         let new = self.beside(&format!("new-{}", random()));
-        let written = self.create(&new, bytes, self.before.permissions().mode() & 0o7777);
+        let written = self.create(&new, bytes, mode);
         let replaced = written.map_err(|error| wrong(&error)).and_then(|()| {
             if input::read_file(&self.real, FILE_BYTES_MAX)? != self.bytes {
                 let told = format!("{} changed while this ran", self.real.display());
@@ -120,7 +131,8 @@ impl Place {
     }
 
     /// Puts back what was there before the last import, to the byte. Only where the file is as that left it, unless told.
-    pub fn undo(&self, anyway: bool) -> Result<PathBuf, Failure> {
+    /// Gives that beside the backup's path.
+    pub fn undo(&self, anyway: bool) -> Result<(PathBuf, Vec<u8>), Failure> {
         let mine = marked(&self.bytes);
         let backups = self.backups();
         let found = backups.iter().find(|(_, mark)| anyway || mark.starts_with(&mine));
@@ -136,7 +148,7 @@ impl Place {
         let before = input::read_file(backup, FILE_BYTES_MAX)?;
         self.replace(&before)?;
         let _ = std::fs::remove_file(backup);
-        Ok(backup.clone())
+        Ok((backup.clone(), before))
     }
 
     /// The newest first.

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{Fault, Rng};
+use toolgate_contracts::{Fault, KeyId, Rng};
 
 use super::Kind;
 use super::beside::Place;
@@ -77,12 +77,17 @@ impl Row {
 /// Puts back what was there; needs no server.
 pub fn undo(wanted: &ImportClient, output: &Output) -> Done {
     let place = Place::open(&wanted.file)?;
-    let backup = place.undo(wanted.force)?;
+    let (backup, before) = place.undo(wanted.force)?;
     let file = place.path().display().to_string();
+    let kept = keys_in(&before);
+    let keys: Vec<KeyId> = keys_in(&place.bytes).into_iter().filter(|key| !kept.contains(key)).collect();
     output.say(
-        &json!({"file": file, "restored": true, "backup": backup.display().to_string()}),
+        &json!({"file": file, "restored": true, "backup": backup.display().to_string(), "keys": keys}),
         &format!("{file} is as it was before it was imported."),
     )?;
+    for key in keys {
+        note(&format!("The key that stood in it is still one: `toolgate key revoke {key}`."));
+    }
     note(
         "The servers and their secrets stay behind the gate: `toolgate upstream list`, `toolgate upstream remove NAME`.",
     );
@@ -109,6 +114,18 @@ pub async fn run(kind: Kind, wanted: &ImportClient, session: &Session) -> Done {
     let done = work.begin(servers, &renames, &place, &document, &sections).await;
     work.close().await;
     done
+}
+
+/// The keys in a file, by their ids: `tg_`, 22 characters of the id, `_`, and the secret.
+fn keys_in(bytes: &[u8]) -> Vec<KeyId> {
+    let text = String::from_utf8_lossy(bytes);
+    let id = |rest: &str| {
+        let (id, secret) = rest.split_at_checked(22)?;
+        secret.starts_with('_').then_some(())?;
+        let bytes = data_encoding::BASE64URL_NOPAD.decode(id.as_bytes()).ok()?;
+        Some(KeyId::from_uuid(uuid::Uuid::from_slice(&bytes).ok()?))
+    };
+    text.split("tg_").skip(1).filter_map(id).collect()
 }
 
 fn renames(words: &[String]) -> Result<BTreeMap<String, String>, Failure> {
@@ -180,8 +197,9 @@ impl Work<'_> {
         let wrong =
             |why: String| Failure::failed(format!("{} {why}", place.path().display()), "nothing was written to it");
         let edited = document.edited(&without, &pointer, &own).map_err(wrong)?;
-        let backup =
-            (!dry && edited.text() != document.text()).then(|| place.write(edited.text().as_bytes())).transpose()?;
+        let backup = (!dry && edited.text() != document.text())
+            .then(|| place.write(edited.text().as_bytes(), key.is_some()))
+            .transpose()?;
 
         let new = pointer.iter().map(|(section, _)| section).filter(|section| !sections.contains(section));
         let sections: Vec<Section> = sections.iter().chain(new).cloned().collect();
@@ -232,10 +250,14 @@ impl Work<'_> {
                         row.outcome = Outcome::Itself;
                     }
                     Ok(read) => {
-                        let same = |other: &Value| other["transport"] == read.spec["transport"];
+                        let differs = |other: &Value, member: &str| other[member] != read.spec[member];
                         match (self.existing.get(&row.name), taken.get(&row.name)) {
-                            (Some(other), _) if !same(other) => {
+                            (Some(other), _) if differs(other, "transport") => {
                                 let why = rename(&format!("another server here is called {}", row.name));
+                                row.leave(why);
+                            }
+                            (Some(other), _) if differs(other, "headers") || differs(other, "environment") => {
+                                let why = rename(&format!("{} here is given other headers or variables", row.name));
                                 row.leave(why);
                             }
                             // One server in several projects is one server.
@@ -438,7 +460,9 @@ impl Work<'_> {
         }
         let name = format!("{} {}", self.kind.word(), data_encoding::HEXLOWER.encode(&Rng::System.bytes::<3>()));
         let made = self.client()?.post(&["keys"], json!({"name": name})).await?;
-        note(&format!("Made the key {name}; it uses tools and decides nothing. It stands in the client's file."));
+        note(&format!(
+            "Made the key {name}; it uses tools and decides nothing. It stands in the client's file, which its owner alone reads."
+        ));
         Ok(Some(text_of(&made, "secret")))
     }
 
