@@ -288,6 +288,21 @@ fn agents(tour: &mut Tour) {
     let call = &tour.ok(&["run", "show", run])["calls"][0]["id"];
     let node = tour.ok(&["workflow", "materialize", call.as_str().unwrap(), "--into", "hello"]);
     assert_eq!(node["config"]["input"]["text"], "hi");
+    assert_eq!(tour.ok(&["workflow", "publish", "hello", "--as", "sayHello", "--dry-run"])["applied"], false);
+    let made = tour.ok(&[
+        "workflow",
+        "publish",
+        "hello",
+        "--as",
+        "sayHello",
+        "--title",
+        "Say hello",
+        "--description",
+        "Says it.",
+    ]);
+    assert_eq!((&made["name"], &made["version"]), (&json!("sayHello"), &json!("1.0.0")));
+    assert_eq!(tour.ok(&["call", "sayHello", "text=ho"])["output"]["said"], "ho");
+    tour.ok(&["tool", "block", "sayHello", "--message", "not any more"]);
     tour.ok(&["workflow", "remove", "hello"]);
 
     let file = tour.home.write("agent.json", r#"{"name": "other", "toolGroups": ["web"]}"#);

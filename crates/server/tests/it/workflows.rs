@@ -1,5 +1,11 @@
 //! Workflows over HTTP: who may keep which, what is refused, what stays, and what a run of one does.
 
+mod agents;
+mod labels;
+mod publishing;
+mod stable;
+mod taking_up;
+
 use serde_json::{Value, json};
 
 use crate::world::{As, World, every_world, tool};
@@ -25,6 +31,21 @@ fn calling(name: &str, tool: &str) -> Value {
 async fn save(world: &World, who: &As, graph: &Value) -> crate::world::Answer {
     let path = format!("/api/v1/workflows/{}", graph["name"].as_str().unwrap());
     world.send(who, "PUT", &path, graph.clone()).await
+}
+
+/// How a run stands once it is neither running nor waiting for people.
+async fn over(world: &World, who: &As, run: &Value) -> Value {
+    let path = format!("/api/v1/runs/{}/workflow?wait=60", run.as_str().unwrap());
+    let mut view = json!({"state": "running"});
+    while view["state"] == "running" || view["state"] == "waiting_human" {
+        view = world.get(who, &path).await.ok();
+    }
+    view
+}
+
+fn node_of(view: &Value, path: &str) -> Value {
+    let nodes = view["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["path"] == path).cloned().unwrap_or_else(|| panic!("no node {path} in {view:#}"))
 }
 
 async fn run(world: &World, who: &As, name: &str, input: Value) -> Value {

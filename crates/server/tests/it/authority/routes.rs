@@ -187,6 +187,7 @@ const SENT: &[(&str, &str, &str)] = &[
         "",
         r#"{"version": 1, "name": "{workflow}", "description": "{n}", "nodes": [{"id": "say", "kind": "tool", "config": {"tool": "echo", "input": {"text": "hi"}}}]}"#,
     ),
+    ("POST /api/v1/workflows/{workflow}/publish", "", r#"{"tool": "made{n}", "dry_run": true}"#),
     ("POST /api/v1/runs/{run}/materialize", "", r#"{"pin": {"name": "it", "selector": {"tool": "echo"}}}"#),
     ("GET /api/v1/secrets/which", "name=SENTINEL", ""),
     ("PUT /api/v1/secrets/user/{name}", "", r#"{"value": "some-value-{n}-of-a-secret"}"#),
