@@ -185,12 +185,11 @@ fn of_workflow(
             let message = format!("the workflow calls itself: {name} → {way}");
             refuse("floor.circle", "/runner/workflow", message, "take one of the nodes or steps out");
         }
-        match known.tool(&reference) {
-            Some(tool) => floor = floor.join(Floor::of_step(tool)),
-            None => {
-                let message = format!("there is no tool `{reference}`, which the workflow `{name}` calls");
-                refuse("floor.step", "/runner/workflow", message, "register it first, or save the workflow without it");
-            }
+        if let Some(tool) = known.tool(&reference) {
+            floor = floor.join(Floor::of_step(tool));
+        } else {
+            let message = format!("there is no tool `{reference}`, which the workflow `{name}` calls");
+            refuse("floor.step", "/runner/workflow", message, "register it first, or save the workflow without it");
         }
     }
     floor
