@@ -78,9 +78,6 @@ struct Change {
     gives: Value,
 }
 
-/// Of a tool that is shared, which the other one is made of.
-const RENAMED: &str = "renamed";
-
 fn changes() -> Vec<Change> {
     let path = |rest: &str| format!("/api/v1/tools/say_it{rest}");
     let all = json!({"newest": "hi", "pinned": "hi", "by_agent": {"text": "ho"}});
@@ -119,10 +116,10 @@ fn changes() -> Vec<Change> {
             gives: json!({"pinned": "hi", "by_agent": null}),
         },
         Change {
-            what: RENAMED,
+            what: "renamed",
             sent: vec![("PUT", "/api/v1/tools/echo/override".to_owned(), json!({"name": "say_other"}))],
             passes: true,
-            gives: none.clone(),
+            gives: all.clone(),
         },
         Change {
             what: "the agent removed",
@@ -137,9 +134,8 @@ fn changes() -> Vec<Change> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_of_configuration_changes_a_handle_and_the_graph_runs_after_each() {
     for Change { what, sent, passes, mut gives } in changes() {
-        if what != RENAMED {
-            gives["shared"] = json!("hi");
-        }
+        // Nothing of it is about the shared one, or its own name goes on working.
+        gives["shared"] = json!("hi");
         every_world(async |world| {
             begin(&world).await;
             let before = shape(&world).await;

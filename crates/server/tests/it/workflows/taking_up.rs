@@ -49,7 +49,7 @@ async fn scribe(world: &World) {
 }
 
 async fn approve_all(world: &World) {
-    let asked = world.get(&As::Owner, "/api/v1/approvals?state=pending").await.ok();
+    let asked = world.get(&As::Owner, "/api/v1/approvals?state=open").await.ok();
     for approval in asked["items"].as_array().unwrap() {
         let path = format!("/api/v1/approvals/{}/decide", approval["id"].as_str().unwrap());
         world.send(&As::Owner, "POST", &path, json!({"decision": "approve"})).await.ok();
