@@ -156,6 +156,8 @@ async function wanting() {
       good.add(`Bearer token-${good.size + 1}`)
       return json({ access_token: `token-${good.size}`, token_type: 'Bearer', expires_in: 3600 })
     }
+    // Browsers ask for it whenever they like.
+    if (url.pathname === '/favicon.ico') return response.writeHead(204).end()
     if (url.pathname !== '/mcp') return response.writeHead(404).end()
     if (!good.has(request.headers.authorization)) {
       const where = `Bearer resource_metadata="${base}/.well-known/oauth-protected-resource/mcp"`
