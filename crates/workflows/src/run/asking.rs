@@ -187,9 +187,8 @@ impl Asking {
                 return Ok(Came::Failed(error, Gave::default()));
             }
         }
-        let outputs = match host.outcome(self.caller.tenant, run).await? {
-            None => return Ok(Came::Waits(Waits::Run(run))),
-            Some(outcome) => outcome,
+        let Some(outputs) = host.outcome(self.caller.tenant, run).await? else {
+            return Ok(Came::Waits(Waits::Run(run)));
         };
         // What the agent has seen, its answer carries.
         let labels = store.run(self.caller.tenant, run).await?.map(|run| run.labels).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::world::{As, World, attend, every_world};
 
 const GONE: &str = "a replica that is gone";
 
-async fn tenant(world: &World) -> TenantId {
+fn tenant(world: &World) -> TenantId {
     let slug = "default".parse().unwrap();
     world.app.registry.snapshot().tenants().find(|registry| registry.tenant.slug == slug).unwrap().tenant.id
 }
@@ -23,7 +23,7 @@ fn lost() -> Fault {
 
 /// Leaves a run as a process does that dies after it noted what it is about to ask for, and before it noted more.
 async fn left_by_the_dead(world: &World, run: RunId, node: impl Fn(WorkflowNode) -> WorkflowNode) {
-    let (tenant, store) = (tenant(world).await, &world.app.store);
+    let (tenant, store) = (tenant(world), &world.app.store);
     let stands = store.workflow_nodes(tenant, run).await.unwrap();
     let stands = stands.into_iter().find(|node| node.state == NodeState::Waiting).unwrap();
     let mut change = Change::new(tenant);
@@ -121,7 +121,7 @@ async fn a_question_that_was_asked_is_not_asked_again() {
 async fn run_again(world: &World, run: RunId) -> Value {
     loop {
         let seen = world.get(&As::Owner, &format!("/api/v1/runs/{run}/workflow?wait=1")).await.ok();
-        let kept = world.app.store.workflow_run(tenant(world).await, run).await.unwrap().unwrap();
+        let kept = world.app.store.workflow_run(tenant(world), run).await.unwrap().unwrap();
         if kept.holder.is_none() {
             return seen;
         }
@@ -134,7 +134,7 @@ async fn whoever_lost_a_run_writes_nothing_into_it() {
         save(&world, &As::Owner, &asks()).await.ok();
         let waits = run(&world, &As::Owner, "asks", json!({})).await;
         let id: RunId = waits["run_id"].as_str().unwrap().parse().unwrap();
-        let (tenant, store) = (tenant(&world).await, &world.app.store);
+        let (tenant, store) = (tenant(&world), &world.app.store);
         let mut change = Change::new(tenant);
         change.take_workflow_run(id, None, "the one that has it", lost());
         store.commit(change).await.unwrap();
