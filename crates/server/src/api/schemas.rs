@@ -2,6 +2,7 @@
 //! schema cannot say anything else than the program reads and writes.
 
 use serde_json::{Map, Value, json};
+use toolgate_agents::replay::SealedBundle;
 use toolgate_contracts::guardrail::Guardrail;
 use toolgate_contracts::input_request::InputRequest;
 use toolgate_contracts::notice::Notice;
@@ -22,6 +23,7 @@ pub fn published() -> Result<Vec<(&'static str, String)>, Fault> {
         ("input-request.json", text::<InputRequest>("A question to people")?),
         ("profile.json", text::<Profile>("A profile")?),
         ("provider.json", text::<ProviderSpec>("A model provider")?),
+        ("replay-bundle.json", text::<SealedBundle>("A replay bundle")?),
         ("standing-grant.json", text::<StandingGrant>("A standing grant")?),
         ("token-claims.json", text::<Claims>("The claims of a capability token")?),
         ("webhook-event.json", text::<Notice>("The body of a webhook")?),
@@ -44,6 +46,7 @@ fn text<T: ToSchema + PartialSchema>(title: &str) -> Result<String, Fault> {
     for (name, other) in others.into_iter().filter(|(name, _)| *name != own) {
         definitions.insert(name, serde_json::to_value(other).map_err(Fault::internal)?);
     }
+    let mut schema = joined(schema, &mut definitions);
     if !definitions.is_empty() {
         schema.insert("$defs".to_owned(), Value::Object(definitions));
     }
@@ -51,6 +54,24 @@ fn text<T: ToSchema + PartialSchema>(title: &str) -> Result<String, Fault> {
     refer_within(&mut schema);
     let text = serde_json::to_string_pretty(&schema).map_err(Fault::internal)?;
     Ok(format!("{text}\n"))
+}
+
+/// A type with another one flattened into it is one object: of parts that are closed each, one would refuse the other's
+/// members.
+fn joined(mut schema: Map<String, Value>, definitions: &mut Map<String, Value>) -> Map<String, Value> {
+    let Some(Value::Array(parts)) = schema.shift_remove("allOf") else { return schema };
+    let (mut required, mut properties) = (Vec::new(), Map::new());
+    for part in parts {
+        let name = part.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix(COMPONENTS));
+        let part = name.and_then(|name| definitions.shift_remove(name)).unwrap_or(part);
+        required.extend(part.get("required").and_then(Value::as_array).cloned().unwrap_or_default());
+        properties.extend(part.get("properties").and_then(Value::as_object).cloned().unwrap_or_default());
+    }
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("required".to_owned(), Value::Array(required));
+    schema.insert("properties".to_owned(), Value::Object(properties));
+    schema.insert("additionalProperties".to_owned(), false.into());
+    schema
 }
 
 /// What refers to the API's document refers to the schema's own definitions instead.

@@ -4,6 +4,7 @@
 
 mod access;
 mod agent_runs;
+mod agent_runs_bad;
 mod agents;
 mod approvals;
 mod authority;
@@ -42,5 +43,6 @@ mod tls;
 mod tokens;
 mod traces;
 mod upstreams;
+mod vendor;
 mod workflows;
 mod world;
