@@ -16,6 +16,7 @@ mod import;
 mod invoke;
 mod key;
 mod label;
+mod lines;
 mod list;
 mod mcp;
 mod migrate;

@@ -130,7 +130,7 @@ impl Change {
         )
     }
 
-    /// A question goes out. `lost`: another replica took the run.
+    /// A question goes out. `lost`: another replica took the run, or somebody ended it.
     pub fn ask_turn(
         &mut self,
         (run, turn): (RunId, u32),
@@ -143,7 +143,9 @@ impl Change {
             Expect::Rows(1, lost),
             "INSERT INTO agent_turns (tenant_id, run_id, turn, holds, asked_at)
              SELECT a.tenant_id, a.run_id, CAST($3 AS bigint), $4, CAST($5 AS bigint) FROM agent_runs a
+             JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
              WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.holder = $6 AND a.is_open = 1
+               AND r.state NOT IN ('completed', 'failed', 'cancelled')
              ON CONFLICT (tenant_id, run_id, turn) DO UPDATE SET holds = excluded.holds, asked_at = excluded.asked_at
              WHERE agent_turns.answer IS NULL",
             [run.into(), turn.into(), json_text(&holds), now.into(), holder.into()],
@@ -199,13 +201,6 @@ impl Store {
     pub async fn agent_run(&self, tenant: TenantId, run: RunId) -> Result<Option<AgentRun>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE tenant_id = $1 AND run_id = $2");
         let rows = self.query(&Scope::Tenant(tenant), &sql, vec![run.into()]).await?;
-        rows.first().map(agent_run).transpose()
-    }
-
-    /// The run that a call was handed to.
-    pub async fn agent_run_for(&self, tenant: TenantId, call: CallId) -> Result<Option<AgentRun>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE tenant_id = $1 AND for_call = $2");
-        let rows = self.query(&Scope::Tenant(tenant), &sql, vec![call.into()]).await?;
         rows.first().map(agent_run).transpose()
     }
 

@@ -8,6 +8,7 @@ import { Problem } from '../../ui/Problem'
 import { Prose } from '../../ui/Prose'
 import { Section } from '../../ui/Section'
 import { Time } from '../../ui/Time'
+import { Difference } from '../approvals/Difference'
 import { acceptUpstream, type Offer, type Shown, useUpstreamChange } from './queries'
 import css from './upstreams.module.css'
 
@@ -93,6 +94,7 @@ function Changed({ offer, children }: { offer: Offer; children: React.ReactNode 
           </li>
         ))}
       </ul>
+      <Difference before={offer.before ?? {}} after={offer.after} />
     </article>
   )
 }

@@ -51,8 +51,9 @@ impl Host {
             Err(error) => {
                 return Ok(match engine.no_room_for(driven.tenant, &spending, &error).await? {
                     Some(error) => Did::Ends(error),
-                    None if matches!(error, Error::Unmet(_)) => Did::Leaves(Left::Lost),
-                    None => return Err(error.into()),
+                    None if !matches!(error, Error::Unmet(_)) => return Err(error.into()),
+                    None if self.is_ended(driven).await? => Did::BrokenOff,
+                    None => Did::Leaves(Left::Lost),
                 });
             }
         }
@@ -87,7 +88,7 @@ impl Host {
     async fn answer(&self, driven: &Driven, request: &Request, bounds: Bounds) -> Option<Result<Answered, ModelError>> {
         let asker =
             Asker { tenant: driven.tenant, principal: driven.caller.principal, workspace: driven.run.workspace_id };
-        let mut said = self.listen(driven).await;
+        let mut said = self.listen(driven);
         let mut heard = |delta: &crate::fold::Delta| said.hear(delta);
         let asking = self.0.models.ask(&asker, &driven.plan.model, request, bounds, &mut heard);
         tokio::select! {
@@ -102,11 +103,15 @@ impl Host {
         const LOOK_EVERY: Duration = Duration::from_secs(2);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let state = self.0.engine.run_state(driven.tenant, driven.run.id).await;
-            if state.is_ok_and(|state| state.is_none_or(RunState::is_final)) {
+            if self.is_ended(driven).await.unwrap_or(false) {
                 return;
             }
         }
+    }
+
+    pub(super) async fn is_ended(&self, driven: &Driven) -> Result<bool, Fault> {
+        let state = self.0.engine.run_state(driven.tenant, driven.run.id).await?;
+        Ok(state.is_none_or(RunState::is_final))
     }
 
     /// What is held: the price of everything that is sent, and of everything that may be written.

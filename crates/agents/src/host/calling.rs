@@ -3,7 +3,6 @@
 use futures_util::StreamExt as _;
 use serde_json::Value;
 use toolgate_contracts::agent::MAX_PARALLEL_DEFAULT;
-use toolgate_contracts::call::RunState;
 use toolgate_contracts::{CallId, CallRequest, Envelope, ErrorCode, Fault, FaultKind, Source, ToolError};
 use toolgate_engine::Begun;
 use toolgate_store::agent_runs::Aside;
@@ -133,8 +132,7 @@ impl Host {
 
     /// The gate did not take a call. Where the run is over or the server is full or stops, that is not the run's fault.
     async fn failed(&self, driven: &Driven, fault: Fault) -> Result<Did<Vec<Envelope>>, Fault> {
-        let state = self.0.engine.run_state(driven.tenant, driven.run.id).await?;
-        if state.is_none_or(RunState::is_final) {
+        if self.is_ended(driven).await? {
             return Ok(Did::BrokenOff);
         }
         if fault.kind() == FaultKind::Unavailable {

@@ -89,12 +89,21 @@ impl Host {
         let mut driven = Driven { tenant, kept, plan: plan.clone(), run, above, caller, cancel };
         let mut current: Option<AgentTurn> = None;
         let mut again = false;
+        // Whether somebody may have ended the run: when it is taken up, and when something was broken off. Otherwise the
+        // commits say so, of a question and of a call.
+        let mut look = true;
         loop {
             let next = conversation.next();
             // What was recorded is only told again; beyond it, nothing is done in a run that is over.
             let replaying =
                 matches!(&next, Next::Ask(_)) && turns.as_slice().first().is_some_and(|turn| turn.answer.is_some());
-            if !replaying && let Some(left) = self.is_over(&mut driven, &conversation).await? {
+            if !replaying && self.0.stopping.is_cancelled() {
+                return Ok(Left::Later);
+            }
+            if !replaying
+                && std::mem::take(&mut look)
+                && let Some(left) = self.is_over(&mut driven, &conversation).await?
+            {
                 return Ok(left);
             }
             match next {
@@ -119,7 +128,7 @@ impl Host {
                         }
                         Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
                         Did::Leaves(left) => return Ok(left),
-                        Did::BrokenOff => {}
+                        Did::BrokenOff => look = true,
                     }
                 }
                 Next::Call(proposed) => {
@@ -128,7 +137,7 @@ impl Host {
                         Did::Done(envelopes) => conversation.took(envelopes),
                         Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
                         Did::Leaves(left) => return Ok(left),
-                        Did::BrokenOff => {}
+                        Did::BrokenOff => look = true,
                     }
                 }
                 Next::Answered => return self.end(&driven, &conversation, None).await,
@@ -137,11 +146,8 @@ impl Host {
         }
     }
 
-    /// Whether somebody ended the run, or took it, or this server stops.
+    /// Whether somebody ended the run.
     async fn is_over(&self, driven: &mut Driven, conversation: &Conversation<'_>) -> Result<Option<Left>, Fault> {
-        if self.0.stopping.is_cancelled() {
-            return Ok(Some(Left::Later));
-        }
         let Some(run) = self.0.store.run(driven.tenant, driven.run.id).await? else { return Ok(Some(Left::Ended)) };
         driven.run = run;
         if driven.run.state.is_final() {

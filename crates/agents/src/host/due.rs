@@ -47,7 +47,10 @@ impl Host {
                         if let Some(tenant) = tenant {
                             self.look_at(tenant, signal.run);
                         }
-                        self.stop_if_over(signal.tenant, signal.run).await;
+                        // What is of one call does not end the run.
+                        if signal.call.is_none() {
+                            self.stop_if_over(signal.tenant, signal.run).await;
+                        }
                     }
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => break,

@@ -33,18 +33,18 @@ impl Listening {
 }
 
 impl Host {
-    /// To be called when the question is in the log and nothing behind it.
-    pub(super) async fn listen(&self, driven: &Driven) -> Listening {
+    /// To be called when the question is in the log.
+    pub(super) fn listen(&self, driven: &Driven) -> Listening {
         let (tenant, run) = (driven.tenant, driven.run.id);
-        let after = self.0.store.last_event_of(tenant, run).await.unwrap_or(0);
         // Bounded by what is taken of an answer.
         let (sender, receiver) = mpsc::unbounded_channel();
-        tokio::spawn(self.clone().write_down(tenant, run, after, receiver));
+        tokio::spawn(self.clone().write_down(tenant, run, receiver));
         Listening(sender)
     }
 
-    async fn write_down(self, tenant: TenantId, run: RunId, after: u64, mut heard: mpsc::UnboundedReceiver<String>) {
+    async fn write_down(self, tenant: TenantId, run: RunId, mut heard: mpsc::UnboundedReceiver<String>) {
         let mut part = 0;
+        let mut stands_behind = None;
         while let Some(mut text) = heard.recv().await {
             let until = tokio::time::Instant::now() + WRITTEN_EVERY;
             while text.len() < WRITTEN_BYTES
@@ -53,6 +53,11 @@ impl Host {
                 text.push_str(&more);
             }
             part += 1;
+            // Many answers are calls alone: what stands last in the log is asked for with the first words.
+            let after = match stands_behind {
+                Some(after) => after,
+                None => *stands_behind.insert(self.0.store.last_event_of(tenant, run).await.unwrap_or(0)),
+            };
             let mut change = Change::new(tenant).durability(Durability::Process);
             change.append_part(run, after, of_model(run), part, &text, self.0.engine.now());
             match self.0.store.commit(change).await {

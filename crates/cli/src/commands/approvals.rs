@@ -7,9 +7,9 @@ mod foreseen;
 mod watch;
 
 use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
 use tokio::time::{Duration, Instant};
 
+use super::lines::{self, pretty};
 use super::{grant, list};
 use crate::args::{Approvals, ApprovalsCommand, Approve, ListApprovals, Reject};
 use crate::client::Client;
@@ -217,13 +217,6 @@ pub fn whole(card: &Value, paint: Paint) -> String {
 }
 
 /// The whole value, with every character that does not show itself written out.
-fn pretty(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        value => clean(&serde_json::to_string_pretty(value).unwrap_or_default()),
-    }
-}
-
 fn proposal(card: &Value) -> String {
     match &card["proposed_input"] {
         Value::Null => String::new(),
@@ -253,19 +246,7 @@ fn compared(card: &Value, paint: Paint) -> String {
     if earlier["input"].is_null() {
         return String::new();
     }
-    let (before, now) = (pretty(&earlier["input"]), pretty(&card["input"]));
     let heading = format!("{} {}", text_of(earlier, "call_id"), text_of(earlier, "status"));
-    if before == now {
-        return format!("{heading}: the same input");
-    }
-    let diff = TextDiff::from_lines(&before, &now);
-    let lines = diff.iter_all_changes().map(|change| {
-        let line = change.value().trim_end_matches('\n');
-        match change.tag() {
-            ChangeTag::Delete => paint.red(&format!("- {line}")),
-            ChangeTag::Insert => paint.green(&format!("+ {line}")),
-            ChangeTag::Equal => format!("  {line}"),
-        }
-    });
-    format!("{heading}\n{}", lines.collect::<Vec<_>>().join("\n"))
+    let lines = lines::compared(&earlier["input"], &card["input"], paint);
+    if lines.is_empty() { format!("{heading}: the same input") } else { format!("{heading}\n{lines}") }
 }

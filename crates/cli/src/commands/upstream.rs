@@ -4,12 +4,12 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use serde_json::{Map, Value, json};
 
-use super::{list, tool_view, upstream_connect};
+use super::{lines, list, tool_view, upstream_connect};
 use crate::args::{AddUpstream, UpstreamCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, items_of, note, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean, items_of, note, text_of, time_of};
 
 const SPEC_BYTES_MAX: usize = 256 * 1024;
 const ANSWER_BYTES_MAX: u64 = 64;
@@ -305,8 +305,9 @@ fn detail(upstream: &Value, paint: Paint) -> String {
         text = format!("{text}\n\n{}", table.render(paint, ""));
         for offer in offers {
             let changes = tool_view::changes(&offer["difference"], paint);
-            if !changes.is_empty() {
-                text = format!("{text}\n\n{}\n{changes}", text_of(offer, "tool"));
+            let words = lines::compared(&offer["before"], &offer["after"], paint);
+            for part in [changes, words].iter().filter(|part| !part.is_empty()) {
+                text = format!("{text}\n\n{}\n{part}", clean(&text_of(offer, "tool")));
             }
         }
     }

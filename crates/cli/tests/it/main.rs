@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod agent_runs;
 mod approvals;
 mod audit;
 mod caller;
@@ -22,6 +23,7 @@ mod notices;
 mod plugins;
 mod program;
 mod questions;
+mod replay;
 mod replicas;
 mod secrets;
 mod serving;

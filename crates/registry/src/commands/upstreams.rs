@@ -5,6 +5,7 @@
 //! Invariant: nothing is removed. A tool that a server no longer offers is blocked, and goes on when it comes back.
 //! Deliberately absent: asking a server. Whoever has a connection gives what it answered.
 
+mod offers;
 mod taking;
 
 use std::collections::BTreeMap;
@@ -24,10 +25,10 @@ use toolgate_store::catalog::Lifecycle;
 use toolgate_store::upstreams::{Offer, StoredUpstream};
 use utoipa::ToSchema;
 
+pub use self::offers::{ShownOffer, ShownOffers};
 use self::taking::{Published, Step, Taking};
 use super::Registry;
 use super::register::{KnownHere, Publication, RegistrationAction, plan};
-use crate::diff::Difference;
 use crate::finding::{Finding, has_errors, shown};
 use crate::lint;
 use crate::snapshot::{Snapshot, TenantRegistry, TenantTool, Tool};
@@ -113,30 +114,6 @@ pub struct Read {
     /// Offers that nobody had seen before, by the server's names; `None` stands for the place itself.
     pub drifted: Vec<(Option<String>, String)>,
     pub revision: Option<i64>,
-}
-
-/// An offer as it is shown.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ShownOffer {
-    /// The server's own name.
-    pub tool: String,
-    #[schema(value_type = String)]
-    pub name: ToolName,
-    pub class: DriftClass,
-    /// The tool that is gone and seems to have this name now.
-    pub replaces: Option<String>,
-    /// The version that it would be a change of.
-    pub current: Option<String>,
-    pub difference: Difference,
-    pub seen_at: toolgate_contracts::Timestamp,
-}
-
-/// What a server offers and nobody has accepted.
-#[derive(Clone, Debug)]
-pub struct ShownOffers {
-    pub offers: Vec<ShownOffer>,
-    /// Names all of what is shown, where the server is included: who accepts says that it was this.
-    pub seen: Digest,
 }
 
 /// How much of a server waits for somebody.
@@ -374,19 +351,8 @@ impl Registry {
         let known = known(snapshot.tenant(caller.tenant)?, &stored.spec);
         let offers = self.store().offers(caller.tenant, name).await?;
         let seen = self.seen(caller.tenant, name, place, &offers).await?;
-        let shown = |offer: Offer| {
-            let current = known.get(&offer.tool).and_then(|tool| tool.tool.newest_released());
-            let drift = current.and_then(|current| upstream::drift(&current.published.definition, &offer.definition));
-            ShownOffer {
-                tool: offer.tool,
-                name: offer.definition.name.clone(),
-                class: offer.class,
-                replaces: offer.replaces,
-                current: current.map(|current| current.version.to_string()),
-                difference: drift.map(|(_, difference)| difference).unwrap_or_default(),
-                seen_at: offer.seen_at,
-            }
-        };
+        let accepted = |tool: &str| known.get(tool).and_then(|tool| tool.tool.newest_released());
+        let shown = |offer: Offer| ShownOffer::of(offer, accepted);
         Ok(ShownOffers { offers: offers.into_iter().map(shown).collect(), seen })
     }
 

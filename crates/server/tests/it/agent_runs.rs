@@ -349,7 +349,8 @@ async fn a_replica_that_lost_a_run_writes_nothing_into_it() {
         made(&|change| _ = change.ask_turn((run, 2), "slow", &[], now, lost())).await.unwrap();
         made(&|change| _ = change.take_agent_run(run, Some("slow"), "quick", lost())).await.unwrap();
         let said = json!({"text": "too late"});
-        let late: [(&str, &dyn Fn(&mut Change)); 4] = [
+        type Make<'a> = &'a dyn Fn(&mut Change);
+        let late: [(&str, Make<'_>); 4] = [
             ("ask", &|change| _ = change.ask_turn((run, 3), "slow", &[], now, lost())),
             ("answer", &|change| _ = change.answer_turn((run, 2), "slow", &said, None, now, lost())),
             ("drop", &|change| _ = change.drop_turn((run, 2), "slow", lost())),

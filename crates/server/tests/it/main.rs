@@ -32,6 +32,7 @@ mod plugins;
 mod policies;
 mod providers;
 mod registry;
+mod replaying;
 mod replicas;
 mod secrets;
 mod serving;

@@ -177,6 +177,10 @@ async fn what_a_server_changes_by_itself_waits_until_it_is_accepted() {
             let shown = world.show().await;
             let offers: Vec<&Value> = shown["offers"].as_array().unwrap().iter().map(|offer| &offer["class"]).collect();
             assert_eq!(offers, [&json!(class)], "{shown:#}");
+            // Whoever accepts it reads both.
+            let (before, after) = (&shown["offers"][0]["before"], &shown["offers"][0]["after"]);
+            assert!(before["description"].is_string() && after["description"].is_string(), "{shown:#}");
+            assert_ne!(before, after, "{class}");
             let described = world.tool("files.echo").await.ok();
             assert!(described["input_schema"]["properties"].get("words").is_none(), "{described:#}");
             let done = world.call("files.echo", json!({"text": "hello"})).await;
