@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use toolgate_contracts::agent::{AgentSpec, StoredProfile};
+use toolgate_contracts::definition::EgressClass;
 use toolgate_contracts::{
     Agent, AgentState, Caller, Fault, FaultKind, KillScope, ModelRef, Permission, Profile, Slug, ToolName, ToolRef,
     UserId, WorkspaceId, unseen,
@@ -340,7 +341,7 @@ fn workspace_of(
 }
 
 /// What is worth saying of an agent that is kept all the same: what its model is asked through may come later.
-pub fn agent_findings(agent: &Agent, registry: &TenantRegistry) -> Vec<Finding> {
+pub fn agent_findings(agent: &Agent, registry: &TenantRegistry, today: &str) -> Vec<Finding> {
     let model = agent.model.as_str();
     let finding = match model.parse::<ModelRef>() {
         // An agent that others run has no model here.
@@ -353,7 +354,25 @@ pub fn agent_findings(agent: &Agent, registry: &TenantRegistry) -> Vec<Finding> 
             Some(Finding::warning("agent.provider", "/model", message, fix))
         }
     };
-    finding.into_iter().collect()
+    finding.into_iter().chain(unassigned(agent, registry, today)).collect()
+}
+
+/// Writing an agent's file hands out no effects: tools of the class `write` that it names are not among its tools.
+fn unassigned<'a>(
+    agent: &'a Agent,
+    registry: &'a TenantRegistry,
+    today: &'a str,
+) -> impl Iterator<Item = Finding> + 'a {
+    agent.custom_tools.iter().enumerate().filter_map(move |(index, name)| {
+        let tool = registry.resolve(&name.parse().ok()?, today)?;
+        let is_assigned = registry.assignments.contains_key(&(agent.id, tool.tool.id));
+        if tool.definition.class() != EgressClass::Write || is_assigned || registry.tenant.open_write {
+            return None;
+        }
+        let message = format!("`{name}` is of the class `write`: the agent has it once it is assigned");
+        let fix = format!("assign it with `toolgate tool assign --tool {name} --agent {}`", agent.name);
+        Some(Finding::warning("agent.unassigned", format!("/custom_tools/{index}"), message, fix))
+    })
 }
 
 /// An agent as it is shown.

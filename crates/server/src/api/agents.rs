@@ -48,7 +48,8 @@ pub struct SavedAgent {
 
 async fn saved(app: &App, caller: &Caller, draft: AgentDraft) -> Result<Changed<SavedAgent>, Problem> {
     let (agent, revision) = app.registry.put_agent(caller, draft).await?;
-    let findings = agent_findings(&agent, app.registry.snapshot().tenant(caller.tenant)?);
+    let today = app.engine.now().day();
+    let findings = agent_findings(&agent, app.registry.snapshot().tenant(caller.tenant)?, &today);
     Ok(Changed(SavedAgent { agent, findings }, revision))
 }
 

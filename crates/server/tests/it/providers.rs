@@ -171,6 +171,16 @@ async fn a_provider_that_agents_ask_stays_and_an_agent_without_one_is_told() {
         assert_eq!(update("rehearsal/any").await["findings"], json!([]));
         assert_eq!(update("").await["findings"], json!([]), "one that others run has no model here");
         assert_eq!(update("gpt-5").await["findings"][0]["code"], "agent.model");
+        // What writes is assigned, not written down.
+        let mut writing = agent("");
+        writing["custom_tools"] = json!(["calculator", "write_file"]);
+        let told = world.send(&owner, "PUT", "/api/v1/agents/helper", writing.clone()).await.ok();
+        assert_eq!(
+            (&told["findings"][0]["code"], &told["findings"][0]["pointer"], &told["findings"][1]),
+            (&json!("agent.unassigned"), &json!("/custom_tools/1"), &Value::Null)
+        );
+        world.send(&owner, "PUT", "/api/v1/agents/helper/tools/write_file", json!({})).await.ok();
+        assert_eq!(world.send(&owner, "PUT", "/api/v1/agents/helper", writing).await.ok()["findings"], json!([]));
         update("rehearsal/any").await;
         assert_eq!(world.get(&owner, "/api/v1/providers/rehearsal").await.ok()["agents"], json!(["helper"]));
         let refused = world.send(&owner, "DELETE", "/api/v1/providers/rehearsal", Value::Null).await.refused(409);
