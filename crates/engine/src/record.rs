@@ -350,7 +350,9 @@ impl Engine {
         if matches!(prepared.consent, Consent::Bypassed) {
             change.audit(&self.bypass_entry(prepared, now));
         }
-        let event = prepared.started(if prepared.events_before == 0 { prepared.call.created_at } else { now });
+        // What a person was asked about begins when they have decided.
+        let waited = matches!(prepared.consent, Consent::Granted { .. });
+        let event = prepared.started(if waited { now } else { prepared.call.created_at });
         change.append_events(prepared.call.run, prepared.place(1), Some(prepared.call.id), &[event], now);
         let call = &prepared.call;
         // In the same commit: a call that nobody has would run for ever.
