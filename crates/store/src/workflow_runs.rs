@@ -4,6 +4,7 @@
 //! nothing more about it. Deliberately absent: what the texts mean.
 
 use serde::Serialize;
+use toolgate_contracts::call::RunState;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::workflow::NodeState;
 use toolgate_contracts::{CallId, Fault, InputRequestId, RunId, StepId, TenantId, Timestamp, ToolError};
@@ -82,6 +83,28 @@ pub struct WorkflowNode {
     pub ended_at: Option<Timestamp>,
 }
 
+/// How a run stands as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkflowStands {
+    pub state: RunState,
+    pub is_open: bool,
+    /// Whether a replica is at it.
+    pub is_held: bool,
+}
+
+impl WorkflowStands {
+    pub fn waits_for_people(&self) -> bool {
+        self.state == RunState::WaitingHuman && !self.is_held
+    }
+}
+
+/// What a node gave before, and what that carries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LastOutputs {
+    pub outputs: serde_json::Value,
+    pub labels: Vec<Label>,
+}
+
 /// A run that somebody should take up, and whom they take it from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueWorkflow {
@@ -157,6 +180,23 @@ impl Change {
         )
     }
 
+    /// Settles what its run ended before. To be said in the change that closes the run.
+    pub fn cut_off_workflow_nodes(&mut self, run: RunId, error: &ToolError, at: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE workflow_nodes SET state = 'failed', error = $3, ended_at = CAST($4 AS bigint)
+             WHERE tenant_id = $1 AND run_id = $2 AND state IN ('running', 'waiting')",
+            [run.into(), json_text(error), at.into()],
+        )
+    }
+
+    /// What a node of it carries, the run does.
+    pub fn join_workflow_labels(&mut self, run: RunId, labels: &[Label]) -> &mut Self {
+        self.then(
+            "UPDATE runs SET labels = labels | $3 WHERE tenant_id = $1 AND id = $2 AND (labels | $3) <> labels",
+            [run.into(), crate::labels::bits(labels).into()],
+        )
+    }
+
     /// Whether it is still this replica's. `lost`: another replica took the run.
     pub fn hold_workflow_run(&mut self, run: RunId, holder: &str, lost: Fault) -> &mut Self {
         self.expecting(
@@ -228,6 +268,19 @@ impl Store {
         rows.first().map(workflow_run).transpose()
     }
 
+    /// How a run stands, without its graph and its nodes.
+    pub async fn workflow_stands(&self, tenant: TenantId, run: RunId) -> Result<Option<WorkflowStands>, Error> {
+        let sql = "SELECT r.state, w.is_open, w.holder FROM workflow_runs w
+            JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id WHERE w.tenant_id = $1 AND w.run_id = $2";
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?;
+        let stands = |row: &Row| {
+            let holder: Option<String> = row.get(2)?;
+            let is_open = row.get::<i64>(1)? != 0;
+            Ok(WorkflowStands { state: row.parse(0)?, is_open, is_held: holder.is_some() })
+        };
+        rows.first().map(stands).transpose()
+    }
+
     /// How the nodes of a run stand, in the order in which they began.
     pub async fn workflow_nodes(&self, tenant: TenantId, run: RunId) -> Result<Vec<WorkflowNode>, Error> {
         let sql = "SELECT path, kind, state, step_id, seq, call_id, question_id, child_run_id, inputs, outputs, error,
@@ -235,38 +288,52 @@ impl Store {
         self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(node).collect()
     }
 
-    /// What a node gave when a run of the same workflow last succeeded.
+    /// What a node gave when a run of the same workflow last succeeded, among those of whoever this run is of.
     pub async fn last_outputs(
         &self,
         tenant: TenantId,
+        run: RunId,
         workflow: &str,
         path: &str,
-    ) -> Result<Option<serde_json::Value>, Error> {
-        let sql = "SELECT n.outputs FROM workflow_runs w
+    ) -> Result<Option<LastOutputs>, Error> {
+        let sql = "SELECT n.outputs, n.labels FROM workflow_runs w
             JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id AND r.state = 'completed'
+                AND r.principal = (SELECT own.principal FROM runs own WHERE own.tenant_id = $1 AND own.id = $4)
             JOIN workflow_nodes n ON n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.path = $3 AND n.state = 'completed'
             WHERE w.tenant_id = $1 AND w.workflow = $2 ORDER BY w.run_id DESC LIMIT 1";
-        let rows = self.query(&Scope::Tenant(tenant), sql, vec![workflow.into(), path.into()]).await?;
-        rows.first().map(|row| row.json(0)).transpose()
+        let rows = self.query(&Scope::Tenant(tenant), sql, vec![workflow.into(), path.into(), run.into()]).await?;
+        rows.first().map(|row| Ok(LastOutputs { outputs: row.json(0)?, labels: row.json(1)? })).transpose()
     }
 
     /// Runs that could go on, behind `after`: whoever was at them is gone; or nobody is, and what one of their nodes waited
-    /// for has ended, or nothing of theirs waits, or somebody ended them.
-    pub async fn due_workflow_runs(&self, after: Option<RunId>, now: Timestamp) -> Result<Vec<DueWorkflow>, Error> {
-        self.due_workflows("w.run_id > $1", after, now).await
+    /// for has ended, or nothing of theirs waits, or somebody ended them. Those that `own` holds are among them: it knows
+    /// itself which of them it is at.
+    pub async fn due_workflow_runs(
+        &self,
+        after: Option<RunId>,
+        own: &str,
+        now: Timestamp,
+    ) -> Result<Vec<DueWorkflow>, Error> {
+        self.due_workflows("w.run_id > $1", after, own, now).await
     }
 
     /// The same of one run alone.
-    pub async fn due_workflow_run(&self, run: RunId, now: Timestamp) -> Result<Option<DueWorkflow>, Error> {
-        Ok(self.due_workflows("w.run_id = $1", Some(run), now).await?.pop())
+    pub async fn due_workflow_run(&self, run: RunId, own: &str, now: Timestamp) -> Result<Option<DueWorkflow>, Error> {
+        Ok(self.due_workflows("w.run_id = $1", Some(run), own, now).await?.pop())
     }
 
-    async fn due_workflows(&self, which: &str, run: Option<RunId>, now: Timestamp) -> Result<Vec<DueWorkflow>, Error> {
+    async fn due_workflows(
+        &self,
+        which: &str,
+        run: Option<RunId>,
+        own: &str,
+        now: Timestamp,
+    ) -> Result<Vec<DueWorkflow>, Error> {
         let sql = format!(
             "SELECT w.tenant_id, w.run_id, w.holder FROM workflow_runs w
             JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
             WHERE w.is_open = 1 AND r.frozen_at IS NULL AND {which}
-              AND ((w.holder IS NOT NULL
+              AND (w.holder = $4 OR (w.holder IS NOT NULL
                   AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || w.holder AND l.expires_at > $2))
                 OR w.holder IS NULL AND (r.state IN ('completed', 'failed', 'cancelled')
                 OR NOT EXISTS (SELECT 1 FROM workflow_nodes n
@@ -274,15 +341,15 @@ impl Store {
                 OR EXISTS (SELECT 1 FROM workflow_nodes n
                     LEFT JOIN calls c ON c.tenant_id = n.tenant_id AND c.id = n.call_id
                     LEFT JOIN input_requests q ON q.tenant_id = n.tenant_id AND q.id = n.question_id
-                    LEFT JOIN runs s ON s.tenant_id = n.tenant_id AND s.id = n.child_run_id
+                    LEFT JOIN agent_runs s ON s.tenant_id = n.tenant_id AND s.run_id = n.child_run_id
                     WHERE n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.state = 'waiting'
                       AND (c.status NOT IN ('pending', 'approved', 'running') OR q.state <> 'open'
-                        OR s.state IN ('completed', 'failed', 'cancelled')
-                        OR (c.id IS NULL AND q.id IS NULL AND s.id IS NULL)))))
+                        OR s.is_open = 0
+                        OR (c.id IS NULL AND q.id IS NULL AND s.run_id IS NULL)))))
             ORDER BY w.run_id LIMIT $3"
         );
         let run = run.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
-        let parameters = vec![run.into(), now.into(), DUE_WORKFLOWS_MAX.into()];
+        let parameters = vec![run.into(), now.into(), DUE_WORKFLOWS_MAX.into(), own.into()];
         let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), &sql, parameters).await?;
         rows.iter().map(|row| Ok(DueWorkflow { tenant: row.get(0)?, run: row.get(1)?, holder: row.get(2)? })).collect()
     }

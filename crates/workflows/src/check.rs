@@ -132,6 +132,7 @@ impl Judge<'_> {
     }
 
     fn node(&mut self, node: &Node, at: &str) {
+        self.limits(node, &format!("{at}/limits"));
         let at = format!("{at}/config");
         match &node.kind {
             NodeKind::Input => {}

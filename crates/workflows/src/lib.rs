@@ -3,6 +3,7 @@
 //! `handles`, `fit`, `check`, `pins` and `materialize` are pure: a graph and what is known around it in, values and
 //! findings out. Invariant: nothing here starts a tool but through the engine's one path.
 
+mod allowed;
 pub mod around;
 pub mod check;
 mod commands;
@@ -16,7 +17,7 @@ mod publish;
 mod run;
 mod runner;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -48,6 +49,9 @@ struct Inner {
     host: Option<Arc<dyn AgentHost>>,
     /// For runs that this replica is at.
     places: Arc<Semaphore>,
+    /// Runs that this process is at, or will be when there is a place. One that is its replica's and not here was lost
+    /// on the way, and is taken up again.
+    at: Mutex<HashSet<RunId>>,
     /// Runs that wait, by the run in which something happens when they can go on: looked at as soon as it does.
     left: Mutex<HashMap<RunId, RunId>>,
     /// Whether this replica listens to what happens.
@@ -73,6 +77,7 @@ impl Workflows {
             registry,
             host,
             places: Arc::new(Semaphore::new(run::RUNS_AT_ONCE_MAX)),
+            at: Mutex::default(),
             left: Mutex::default(),
             listening: AtomicBool::new(false),
             stopping: CancellationToken::new(),
@@ -113,6 +118,10 @@ impl Workflows {
 
     pub(crate) fn places(&self) -> Arc<Semaphore> {
         Arc::clone(&self.0.places)
+    }
+
+    pub(crate) fn at(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.0.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn left(&self) -> MutexGuard<'_, HashMap<RunId, RunId>> {

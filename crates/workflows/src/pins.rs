@@ -22,13 +22,22 @@ pub fn selected<'o>(selector: &PinSelector, outputs: &'o AgentOutputs) -> Option
     }
 }
 
+/// A call that failed has no output, and is as good as none.
+fn output_of(call: Option<&ToolEnvelope>) -> Option<&Value> {
+    call.filter(|call| call.succeeded()).and_then(|call| call.output.as_ref())
+}
+
+/// Whether a pin gives what it gave before.
+pub fn is_stale(pin: &PinnedHandle, outputs: &AgentOutputs) -> bool {
+    pin.on_missing == OnMissing::StaleLastSuccess && output_of(selected(&pin.selector, outputs)).is_none()
+}
+
 /// The value of a pin after a run. `last` is what it gave when the same saved graph last succeeded.
 pub fn value(pin: &PinnedHandle, outputs: &AgentOutputs, last: Option<&Value>) -> Result<Value, ToolError> {
     let PinnedHandle { name, selector, on_missing } = pin;
     let call = selected(selector, outputs);
-    // A call that failed has no output, and is as good as none.
-    if let Some(output) = call.filter(|call| call.succeeded()).and_then(|call| call.output.clone()) {
-        return Ok(output);
+    if let Some(output) = output_of(call) {
+        return Ok(output.clone());
     }
     match on_missing {
         OnMissing::Null => Ok(Value::Null),

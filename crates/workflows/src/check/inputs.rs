@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolgate_contracts::json::escape;
 use toolgate_contracts::workflow::{Node, NodeKind};
+use toolgate_expression::Text;
 use toolgate_registry::finding::{nearest, shown};
 use toolgate_registry::schema;
 
@@ -22,6 +23,11 @@ impl Judge<'_> {
         if let Some(handle) = needed.filter(|handle| !wired.contains(handle)) {
             let message = format!("nothing arrives at `{handle}` of `{}`", node.id);
             self.error("workflow.input-missing", at, message, "lead an edge there");
+        }
+        if let NodeKind::Agent(config) = &node.kind
+            && let Ok(prompt) = Text::parse(&config.prompt)
+        {
+            self.places(&prompt, wired, &node.id, &format!("{at}/config/prompt"));
         }
         let NodeKind::Tool(config) = &node.kind else { return };
         let (Some(tool), Some(preset)) = (self.known(&config.tool), config.input.as_object()) else { return };
@@ -69,6 +75,44 @@ impl Judge<'_> {
             }
         }
     }
+
+    /// Places in a prompt that nothing arrives at: without a value there is no prompt, unless it says what to do then.
+    fn places(&mut self, prompt: &Text, wired: &BTreeSet<&str>, node: &str, at: &str) {
+        let every = every_place(prompt);
+        let is_whole = prompt.render(&Value::Object(every.clone())).is_ok();
+        for name in prompt.variables().iter().filter(|name| !wired.contains(name.as_str())) {
+            let mut others = every.clone();
+            others.remove(name);
+            let is_needed = is_whole && prompt.render(&Value::Object(others)).is_err();
+            let message = format!("nothing arrives at `{}` of `{node}`, which its prompt asks for", shown(name));
+            let fix = format!("lead an edge to `{}`, or take the place out of the prompt", shown(name));
+            if is_needed {
+                self.error("workflow.input-missing", at, message, fix);
+            } else {
+                self.warn("workflow.input-missing", at, message, fix);
+            }
+        }
+    }
+}
+
+/// A value at every place that a template asks for, as in `name` and `name.member`.
+fn every_place(prompt: &Text) -> Map<String, Value> {
+    let mut values = Map::new();
+    for path in prompt.paths() {
+        let mut parts = path.split('.').peekable();
+        let mut within = &mut values;
+        while let Some(part) = parts.next() {
+            let place = within.entry(part).or_insert_with(|| Value::String(String::new()));
+            if parts.peek().is_some() && !place.is_object() {
+                *place = Value::Object(Map::new());
+            }
+            match place.as_object_mut() {
+                Some(next) => within = next,
+                None => break,
+            }
+        }
+    }
+    values
 }
 
 /// A part of a schema that refers to the whole cannot be judged by itself.

@@ -4,16 +4,40 @@ use std::collections::{BTreeSet, HashSet};
 
 use toolgate_contracts::ToolRef;
 use toolgate_contracts::agent_outputs::AGENT_OUTPUTS;
-use toolgate_contracts::workflow::{AgentConfig, ConditionConfig, HumanConfig, Node, OnError, PinStrategy, ToolConfig};
+use toolgate_contracts::workflow::{
+    AgentConfig, ConditionConfig, HumanConfig, Node, NodeKind, OnError, PinStrategy, ToolConfig,
+};
 use toolgate_expression::{Expression, Text};
 use toolgate_registry::finding::{Finding, shown};
 use toolgate_registry::schema;
 
 use super::Judge;
+use crate::allowed;
 use crate::around::ToolStanding;
 use crate::handles::{ELSE, ERROR, VALUE};
 
+/// The one limit that a call has by itself.
+const OF_A_CALL: &str = "max_wall_s";
+
 impl Judge<'_> {
+    /// Limits that would not hold are refused: whoever wrote them counts on them.
+    pub(super) fn limits(&mut self, node: &Node, at: &str) {
+        let Some(limits) = node.limits.as_ref().filter(|_| !matches!(node.kind, NodeKind::Agent(_))) else { return };
+        let (kind, is_call) = (node.kind.word(), matches!(node.kind, NodeKind::Tool(_)));
+        let fix = if is_call {
+            "leave it out: a call is held by `max_wall_s` here, else by the limits of the run and of the tool"
+        } else {
+            "leave it out: nodes of kind `agent` and `tool` have limits, and the run"
+        };
+        let said = serde_json::to_value(limits).unwrap_or_default();
+        for name in said.as_object().into_iter().flatten().map(|(name, _)| name) {
+            if !(is_call && name == OF_A_CALL) {
+                let message = format!("`{name}` does not hold for a node of kind `{kind}`");
+                self.error("workflow.limit", format!("{at}/{name}"), message, fix);
+            }
+        }
+    }
+
     pub(super) fn agent(&mut self, node: &Node, config: &AgentConfig, at: &str) {
         self.template(&config.prompt, &format!("{at}/prompt"), None);
         let mut names: HashSet<&str> = AGENT_OUTPUTS.into_iter().collect();
@@ -51,9 +75,15 @@ impl Judge<'_> {
         for (index, tool) in config.enabled_tools.iter().flatten().enumerate() {
             self.standing(tool, &format!("{at}/enabled_tools/{index}"));
         }
+        let by_limits = node.limits.as_ref().and_then(|limits| limits.enabled_tools.as_ref());
+        let of_node = at.strip_suffix("/config").unwrap_or(at);
+        for (index, tool) in by_limits.into_iter().flatten().enumerate() {
+            self.standing(tool, &format!("{of_node}/limits/enabled_tools/{index}"));
+        }
+        let enabled = allowed::tools(node, config);
         for (index, pin) in config.pins.iter().enumerate() {
             let tool = &pin.selector.tool;
-            let left_out = config.enabled_tools.as_ref().is_some_and(|enabled| !names_it(enabled, tool));
+            let left_out = enabled.as_ref().is_some_and(|enabled| !names_it(enabled, tool));
             if left_out || !agent.has(tool) {
                 let message = format!("the agent `{}` cannot call `{}` here", config.agent, shown(tool));
                 let fix =

@@ -1,7 +1,7 @@
 //! What a node asks of others: the engine for a call, people for an answer, an agent for its outputs.
 
 use serde_json::{Map, Value};
-use toolgate_contracts::workflow::{AgentConfig, HumanConfig, Node, NodeKind, OnTimeout, ToolConfig};
+use toolgate_contracts::workflow::{AgentConfig, HumanConfig, Node, NodeKind, OnMissing, OnTimeout, ToolConfig};
 use toolgate_contracts::{
     CallRequest, Caller, Envelope, ErrorCode, Fault, FaultKind, InputRequest, InputRequestId, InputRequestState,
     Limits, NewQuestion, RunId, Status, ToolEnvelope, ToolError, ToolRef,
@@ -12,9 +12,10 @@ use toolgate_store::workflow_runs::WorkflowNode;
 
 use super::drive::Manner;
 use super::instant;
+use super::next::joined;
 use super::settle::{Came, Gave, Waits};
 use crate::handles::{ANSWER, ENVELOPE, OUTPUT, VALUE};
-use crate::{AgentStart, Workflows, pins};
+use crate::{AgentStart, Workflows, allowed, pins};
 
 /// Places that a call may be given again, behind the first.
 const SEQ_AGAIN: u32 = 500_000;
@@ -64,7 +65,11 @@ impl Asking {
                 run_id: Some(self.run),
                 step_id: stands.step_id,
                 seq: Some(seq),
-                timeout_ms: node.limits.as_ref().and_then(|limits| limits.max_wall_s).map(|most| most * 1000),
+                timeout_ms: node
+                    .limits
+                    .as_ref()
+                    .and_then(|limits| limits.max_wall_s)
+                    .map(|most| most.saturating_mul(1000)),
                 ..CallRequest::new(config.tool.clone(), input.clone())
             };
             let begun = Box::pin(self.workflows.engine().begin_node(&self.caller, request, &stands.labels));
@@ -173,7 +178,7 @@ impl Asking {
         // A process that is gone may have started it already.
         let is_started = manner == Manner::Again && store.run(self.caller.tenant, run).await?.is_some();
         if !is_started {
-            let enabled_tools = config.enabled_tools.clone();
+            let enabled_tools = allowed::tools(node, config);
             let start = AgentStart {
                 run,
                 agent: config.agent.clone(),
@@ -191,24 +196,32 @@ impl Asking {
             return Ok(Came::Waits(Waits::Run(run)));
         };
         // What the agent has seen, its answer carries.
-        let labels = store.run(self.caller.tenant, run).await?.map(|run| run.labels).unwrap_or_default();
-        let gave = |outputs| Gave { outputs, labels: labels.clone(), of_output: None };
+        let mut labels = store.run(self.caller.tenant, run).await?.map(|run| run.labels).unwrap_or_default();
+        let gave = |outputs, labels| Gave { outputs, labels, of_output: None };
         let outputs = match outputs {
             Ok(outputs) => outputs,
-            Err(error) => return Ok(Came::Failed(error, gave(Map::new()))),
+            Err(error) => return Ok(Came::Failed(error, gave(Map::new(), labels))),
         };
-        let last = store.last_outputs(self.caller.tenant, &self.workflow, &stands.path).await?;
+        let last = if config.pins.iter().any(|pin| pin.on_missing == OnMissing::StaleLastSuccess) {
+            store.last_outputs(self.caller.tenant, self.run, &self.workflow, &stands.path).await?
+        } else {
+            None
+        };
         let Value::Object(mut given) = serde_json::to_value(&outputs).map_err(Fault::internal)? else {
             return Err(Fault::internal("outputs are an object"));
         };
         for pin in &config.pins {
-            let before = last.as_ref().and_then(|outputs| outputs.get(&pin.name));
+            let before = last.as_ref().and_then(|last| last.outputs.get(&pin.name));
+            // What it gave before carries what it carried then.
+            if let Some(last) = last.as_ref().filter(|_| before.is_some() && pins::is_stale(pin, &outputs)) {
+                labels = joined(&labels, &last.labels);
+            }
             match pins::value(pin, &outputs, before) {
                 Ok(value) => given.insert(pin.name.clone(), value),
-                Err(error) => return Ok(Came::Failed(error, gave(given))),
+                Err(error) => return Ok(Came::Failed(error, gave(given, labels))),
             };
         }
-        Ok(Came::Gave(gave(given)))
+        Ok(Came::Gave(gave(given, labels)))
     }
 
     /// What a call gives: its output or its error, and either way its envelope as the seed spells it.

@@ -12,7 +12,7 @@ use toolgate_engine::runs::NewRun;
 use toolgate_registry::schema::{Validator, fill_defaults};
 use toolgate_store::approvals::Asker;
 use toolgate_store::audit::Entry;
-use toolgate_store::workflow_runs::{WorkflowNode, WorkflowRun};
+use toolgate_store::workflow_runs::{WorkflowNode, WorkflowRun, WorkflowStands};
 use utoipa::ToSchema;
 
 use super::next::{Whole, whole};
@@ -23,6 +23,8 @@ const RUN_CALLS_MAX: u32 = 5000;
 /// Time that is its own; what people take does not count.
 const RUN_WALL_S_MAX: u64 = 24 * 60 * 60;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often whoever waits for a run looks whether it could go on and nobody is at it.
+const TAKE_UP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a run of a workflow is begun with.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
@@ -87,12 +89,25 @@ impl Workflows {
         new: NewWorkflowRun,
         within: Option<Within>,
     ) -> Result<RunId, Fault> {
+        // In a task of its own: whoever asked may hang up, and what is committed is driven all the same.
+        let (workflows, caller, name) = (self.clone(), caller.clone(), name.to_owned());
+        let begun = tokio::spawn(async move { Box::pin(workflows.begin_run(&caller, &name, new, within)).await });
+        begun.await.map_err(|_| Fault::internal("beginning the run panicked"))?
+    }
+
+    async fn begin_run(
+        &self,
+        caller: &Caller,
+        name: &str,
+        new: NewWorkflowRun,
+        within: Option<Within>,
+    ) -> Result<RunId, Fault> {
         let NewWorkflowRun { input, revision, limits } = new;
         let (_, workflow) = self.load(caller, name, revision).await?;
         let input = checked(&workflow, input)?;
         let limits = Limits {
-            max_tool_calls: limits.max_tool_calls.or(Some(RUN_CALLS_MAX)),
-            max_wall_s: limits.max_wall_s.or(Some(RUN_WALL_S_MAX)),
+            max_tool_calls: limits.max_tool_calls.into_iter().chain([RUN_CALLS_MAX]).min(),
+            max_wall_s: limits.max_wall_s.into_iter().chain([RUN_WALL_S_MAX]).min(),
             ..limits
         };
         let title = format!("Workflow {} (revision {})", workflow.name, workflow.revision);
@@ -151,7 +166,7 @@ impl Workflows {
         let found = self.engine().readable_run(caller, run).await?.ok_or_else(unknown)?;
         let store = self.registry().store();
         let kept = store.workflow_run(caller.tenant, run).await?.ok_or_else(unknown)?;
-        if kept.is_open && kept.holder.as_deref() != Some(self.engine().replica()) {
+        if kept.is_open && !self.at().contains(&run) {
             self.take_up_one(run).await?;
         }
         let nodes = store.workflow_nodes(caller.tenant, run).await?;
@@ -172,19 +187,31 @@ impl Workflows {
         })
     }
 
-    /// Waits until a run is over or waits for people, at most until then.
+    /// Waits until a run is over or waits for people, at most until then. Its nodes are read once, at the end.
     pub async fn when_settled(&self, caller: &Caller, run: RunId, until: Instant) -> Result<WorkflowRunView, Fault> {
+        let unknown = || Fault::not_found("run", run);
+        self.engine().readable_run(caller, run).await?.ok_or_else(unknown)?;
+        let mut looked: Option<Instant> = None;
         loop {
-            let view = self.view(caller, run).await?;
-            let closed = self.registry().store().workflow_run(caller.tenant, run).await?;
+            let mut stands = self.stands(caller, run).await?;
+            let is_due = looked.is_none_or(|looked| looked.elapsed() >= TAKE_UP_EVERY);
             // Somebody may have answered already; then it goes on in a moment.
-            let held = closed.as_ref().is_some_and(|kept| kept.holder.is_some());
-            let is_over = view.state.is_final() && closed.is_none_or(|kept| !kept.is_open);
-            if is_over || (view.state == RunState::WaitingHuman && !held) || Instant::now() >= until {
+            if stands.is_open && (is_due || stands.waits_for_people()) && !self.at().contains(&run) {
+                looked = Some(Instant::now());
+                self.take_up_one(run).await?;
+                stands = self.stands(caller, run).await?;
+            }
+            let is_over = stands.state.is_final() && !stands.is_open;
+            if is_over || stands.waits_for_people() || Instant::now() >= until {
                 return self.view(caller, run).await;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    async fn stands(&self, caller: &Caller, run: RunId) -> Result<WorkflowStands, Fault> {
+        let found = self.registry().store().workflow_stands(caller.tenant, run).await?;
+        found.ok_or_else(|| Fault::not_found("run", run))
     }
 }
 

@@ -13,7 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Map, Value};
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::workflow::{self, Node, NodeKind, NodeState, Workflow};
-use toolgate_contracts::{Caller, Fault, FaultKind, RunId, TenantId};
+use toolgate_contracts::{Caller, ErrorCode, Fault, FaultKind, RunId, TenantId, ToolError};
 use toolgate_store::workflow_runs::{WorkflowNode, WorkflowRun};
 use toolgate_store::{Change, Error};
 
@@ -38,14 +38,16 @@ pub(super) struct Driven<'w> {
 type Flying = FuturesUnordered<BoxFuture<'static, (String, Result<Came, Fault>)>>;
 
 impl Workflows {
-    pub(crate) async fn drive(&self, tenant: TenantId, run: RunId) -> Result<(), Fault> {
+    pub(super) async fn drive(&self, tenant: TenantId, run: RunId) -> Result<Left, Fault> {
         let store = self.registry().store();
-        let Some(kept) = store.workflow_run(tenant, run).await?.filter(|kept| kept.is_open) else { return Ok(()) };
+        let Some(kept) = store.workflow_run(tenant, run).await?.filter(|kept| kept.is_open) else {
+            return Ok(Left::Done);
+        };
         let graph = workflow::read(kept.graph.clone()).map_err(|error| Fault::internal(error.message))?;
         let nodes: Nodes =
             store.workflow_nodes(tenant, run).await?.into_iter().map(|node| (node.path.clone(), node)).collect();
         if self.is_over(tenant, run).await? {
-            return self.close(tenant, &kept, &graph, &nodes).await;
+            return self.close(tenant, &kept, &graph, &nodes).await.map(|()| Left::Done);
         }
         let caller = match self.engine().acting_again(tenant, &kept.asker).await {
             Ok(caller) => caller,
@@ -54,7 +56,7 @@ impl Workflows {
                 if self.hold(tenant, run).await? {
                     self.engine().end_for_good(tenant, run, fault.told()).await?;
                 }
-                return self.close(tenant, &kept, &graph, &nodes).await;
+                return self.close(tenant, &kept, &graph, &nodes).await.map(|()| Left::Done);
             }
             Err(fault) => return Err(fault),
         };
@@ -63,7 +65,8 @@ impl Workflows {
         match Box::pin(driven.go()).await {
             Err(Stop::Fault(fault)) => Err(fault),
             // Another replica has it, or it is done.
-            Err(Stop::Lost) | Ok(()) => Ok(()),
+            Err(Stop::Lost) => Ok(Left::Done),
+            Ok(left) => Ok(left),
         }
     }
 
@@ -92,6 +95,7 @@ impl Workflows {
         self.answer(tenant, kept, &stands).await?;
         let mut change = Change::new(tenant);
         change.close_workflow_run(kept.run, self.engine().replica(), &given(&stands), lost());
+        change.cut_off_workflow_nodes(kept.run, &cut_off(), self.engine().now());
         match self.registry().store().commit(change).await {
             Ok(_) | Err(Error::Unmet(_)) => Ok(()),
             Err(error) => Err(error.into()),
@@ -110,6 +114,20 @@ fn given(stands: &Whole) -> Value {
     }
 }
 
+/// What became of a node that the end of its run came before.
+fn cut_off() -> ToolError {
+    ToolError::because(ErrorCode::PolicyDenied, "cancelled", "the run ended before this did")
+}
+
+/// Why nobody is at a run any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It is over, or another replica has it, or whoever comes next takes it up.
+    Done,
+    /// It goes on when something that it waits for has ended.
+    Waits,
+}
+
 pub(super) enum Stop {
     Lost,
     Fault(Fault),
@@ -126,7 +144,7 @@ impl Driven<'_> {
         self.kept.run
     }
 
-    async fn go(mut self) -> Result<(), Stop> {
+    async fn go(mut self) -> Result<Left, Stop> {
         let graph = self.graph.clone();
         let workflows = self.workflows;
         let mut flying: Flying = FuturesUnordered::new();
@@ -205,10 +223,11 @@ impl Driven<'_> {
     }
 
     /// Nothing more can be done here: the run is over, or it waits.
-    async fn end(self, graph: &Workflow) -> Result<(), Stop> {
+    async fn end(self, graph: &Workflow) -> Result<Left, Stop> {
         let (workflows, tenant, run) = (self.workflows, self.tenant, self.run());
         if workflows.is_over(tenant, run).await? {
-            return Ok(workflows.close(tenant, &self.kept, graph, &self.nodes).await?);
+            workflows.close(tenant, &self.kept, graph, &self.nodes).await?;
+            return Ok(Left::Done);
         }
         let stands = whole(graph, &self.nodes);
         let (state, reason) = match &stands {
@@ -220,41 +239,41 @@ impl Driven<'_> {
             return Err(Stop::Lost);
         }
         workflows.answer(tenant, &self.kept, &stands).await?;
-        let replica = workflows.engine().replica();
+        let (replica, now) = (workflows.engine().replica(), workflows.engine().now());
         let close = |change: &mut Change| {
             change.close_workflow_run(run, replica, &given(&stands), lost());
+            change.cut_off_workflow_nodes(run, &cut_off(), now);
         };
         let opener = super::opener(&self.caller);
         let ended = workflows.engine().end_run_with(&opener, run, state, reason.as_deref(), close);
         match Box::pin(ended).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(Left::Done),
             // Somebody ended it, or took it, in this very moment.
             Err(fault) if fault.kind() == FaultKind::Conflict => {
-                Ok(workflows.close(tenant, &self.kept, graph, &self.nodes).await?)
+                workflows.close(tenant, &self.kept, graph, &self.nodes).await?;
+                Ok(Left::Done)
             }
             Err(fault) => Err(fault.into()),
         }
     }
 
     /// Lets go of the run until what it waits for has ended.
-    async fn leave(&self) -> Result<(), Stop> {
+    async fn leave(&self) -> Result<Left, Stop> {
         let mut change = Change::new(self.tenant);
         change.leave_workflow_run(self.run(), self.workflows.engine().replica());
         let waiting = self.nodes.values().filter(|node| node.state == NodeState::Waiting);
         let waits_for: Vec<RunId> = waiting.filter_map(|node| node.child_run_id).chain([self.run()]).collect();
         self.workflows.listen_for(self.run(), waits_for);
         self.workflows.registry().store().commit(change).await.map_err(Fault::from)?;
-        // What it waits for may have ended just before.
-        self.workflows.look_at(self.run());
-        Ok(())
+        Ok(Left::Waits)
     }
 
     /// Lets go of it on the way, because the program ends.
-    async fn give_up(&self) -> Result<(), Stop> {
+    async fn give_up(&self) -> Result<Left, Stop> {
         let mut change = Change::new(self.tenant);
         change.give_up_workflow_run(self.run(), self.workflows.engine().replica());
         self.workflows.registry().store().commit(change).await.map_err(Fault::from)?;
-        Ok(())
+        Ok(Left::Done)
     }
 
     fn asked(
@@ -286,7 +305,8 @@ impl Driven<'_> {
             return Ok(found.is_none_or(|question| question.request.state != open));
         }
         match stands.child_run_id {
-            Some(run) => self.workflows.is_over(self.tenant, run).await,
+            // Over, and whoever hosted it has said what it gave.
+            Some(run) => Ok(store.agent_run(self.tenant, run).await?.is_none_or(|agent| !agent.is_open)),
             None => Ok(true),
         }
     }

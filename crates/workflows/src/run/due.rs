@@ -1,9 +1,11 @@
 //! Runs that could go on and nobody is at: found by a look at the database, and at once where this replica hears of what
 //! they waited for.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
@@ -11,6 +13,7 @@ use toolgate_contracts::{Fault, RunId, TenantId};
 use toolgate_store::workflow_runs::DueWorkflow;
 use toolgate_store::{Change, Error};
 
+use super::drive::Left;
 use crate::Workflows;
 
 /// Runs that one replica is at; the rest is left to the next round, or to others.
@@ -38,7 +41,8 @@ impl Workflows {
     async fn take_up_due(&self) -> Result<(), Fault> {
         let mut after = None;
         loop {
-            let due = self.registry().store().due_workflow_runs(after, self.engine().now()).await?;
+            let due =
+                self.registry().store().due_workflow_runs(after, self.engine().replica(), self.engine().now()).await?;
             let Some(last) = due.last().map(|due| due.run) else { return Ok(()) };
             for one in due {
                 self.take(one).await?;
@@ -49,7 +53,7 @@ impl Workflows {
 
     /// Takes up one run, if it is due.
     pub(super) async fn take_up_one(&self, run: RunId) -> Result<(), Fault> {
-        match self.registry().store().due_workflow_run(run, self.engine().now()).await? {
+        match self.registry().store().due_workflow_run(run, self.engine().replica(), self.engine().now()).await? {
             Some(due) => self.take(due).await,
             None => Ok(()),
         }
@@ -57,7 +61,7 @@ impl Workflows {
 
     async fn take(&self, due: DueWorkflow) -> Result<(), Fault> {
         let DueWorkflow { tenant, run, holder } = due;
-        if self.stopping().is_cancelled() {
+        if self.stopping().is_cancelled() || self.at().contains(&run) {
             return Ok(());
         }
         let mut change = Change::new(tenant);
@@ -76,19 +80,30 @@ impl Workflows {
         }
     }
 
-    /// Drives a run that is ours in a task of its own.
+    /// Drives a run that is ours in a task of its own, unless one is at it.
     pub(super) fn drive_soon(&self, tenant: TenantId, run: RunId) {
+        if !self.at().insert(run) {
+            return;
+        }
         let (workflows, places): (Self, Arc<Semaphore>) = (self.clone(), self.places());
         tokio::spawn(async move {
             let Ok(_place) = places.acquire_owned().await else { return };
-            if let Err(fault) = Box::pin(workflows.drive(tenant, run)).await {
+            let driving = AssertUnwindSafe(Box::pin(workflows.drive(tenant, run))).catch_unwind().await;
+            let left = driving.unwrap_or_else(|_| Err(Fault::internal("driving the run panicked")));
+            if let Err(fault) = &left {
                 tracing::warn!(%run, "a workflow stands still: {}", fault.logged().unwrap_or(fault.told()));
-                // Whoever finds it in the next round tries again.
+                // Whoever finds it in the next round tries again; where this fails, that is this replica.
                 let mut change = Change::new(tenant);
                 change.give_up_workflow_run(run, workflows.engine().replica());
                 if let Err(error) = workflows.registry().store().commit(change).await {
                     tracing::warn!(%run, "a workflow cannot be let go: {error}");
                 }
+            }
+            // Only now: whoever takes it up from here on finds it let go of.
+            workflows.at().remove(&run);
+            // What it waits for may have ended just before.
+            if let Ok(Left::Waits) = left {
+                workflows.look_at(run);
             }
         });
     }

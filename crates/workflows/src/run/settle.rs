@@ -223,6 +223,10 @@ impl Driven<'_> {
         let now = engine.now();
         let mut change = Change::new(self.tenant);
         change.put_workflow_node(self.run(), engine.replica(), &stands, lost());
+        // Also what it gave before and gives again, which nobody read in this run.
+        if stands.state.is_settled() && !stands.labels.is_empty() {
+            change.join_workflow_labels(self.run(), &stands.labels);
+        }
         let actor = self.caller.principal.to_string();
         let event = |event_type, data| NewEvent { event_type, call_id: None, at: now, actor: actor.clone(), data };
         let mut events = Vec::new();

@@ -80,6 +80,18 @@ fn what_is_wrong_is_found_with_its_place() {
     check("/edges/0/from/handle", json!("texts"), "workflow.edge-handle", "/edges/0/from/handle");
     check("/edges/5/from/path", json!("count"), "workflow.edge-path", "/edges/5/from/path");
     check("/edges/5/from/path", json!("/hits"), "workflow.edge-type", "/edges/5");
+    // A limit that nobody would hold.
+    for (limits, member) in [
+        (json!({"side_effects": "none"}), "side_effects"),
+        (json!({"enabled_tools": ["lookup"]}), "enabled_tools"),
+        (json!({"max_wall_s": 5, "max_output_bytes": 10}), "max_output_bytes"),
+    ] {
+        check("/nodes/2/limits", limits, "workflow.limit", &format!("/nodes/2/limits/{member}"));
+    }
+    check("/nodes/4/limits", json!({"max_wall_s": 5}), "workflow.limit", "/nodes/4/limits/max_wall_s");
+    let unknown = json!({"enabled_tools": ["nothing"]});
+    check("/nodes/1/limits", unknown.clone(), "workflow.tool-missing", "/nodes/1/limits/enabled_tools/0");
+    check("/nodes/1/limits", unknown, "workflow.pin-tool", "/nodes/1/config/pins/0/selector/tool");
     let back = json!({"from": {"node": "ask", "handle": "answer"}, "to": {"node": "one", "handle": "input"}});
     check("/edges/-", back, "workflow.cycle", "/edges");
 }
@@ -97,4 +109,33 @@ fn a_tool_that_is_gone_or_old_warns_and_a_blocked_one_is_an_error() {
     check(ToolStanding::Deprecated(lookup(), old), Severity::Warning, "workflow.tool-deprecated");
     let bad = told(ToolState::Blocked, "it leaks");
     check(ToolStanding::Blocked(lookup(), bad), Severity::Error, "workflow.tool-blocked");
+}
+
+#[test]
+fn limits_that_hold_are_no_finding() {
+    let check =
+        |pointer: &str, limits: Value| assert_eq!(found(with(pointer, limits), Some(&usual())), [], "{pointer}");
+    check("/nodes/2/limits", json!({"max_wall_s": 5}));
+    check("/nodes/2/limits", json!({}));
+    check("/nodes/1/limits", json!({"max_tool_calls": 2, "side_effects": "reads", "enabled_tools": ["lookup"]}));
+}
+
+#[test]
+fn a_place_in_a_prompt_that_nothing_arrives_at_is_told() {
+    let check = |prompt: &str, expected: Option<Severity>| {
+        let prompt = format!("{{{{ text }}}} {{{{ who }}}} {prompt}");
+        let workflow = workflow::read(with("/nodes/1/config/prompt", json!(prompt))).unwrap();
+        let findings = toolgate_workflows::check(&workflow, Some(&usual() as &dyn Around));
+        assert_eq!(findings.iter().map(|finding| finding.severity).next(), expected, "{prompt}: {findings:?}");
+        for finding in findings {
+            assert_eq!((&*finding.code, &*finding.pointer), ("workflow.input-missing", "/nodes/1/config/prompt"));
+            assert!(finding.message.contains("`price`"), "{finding:?}");
+        }
+    };
+    check("", None);
+    check("{{ price }}", Some(Severity::Error));
+    check("{{ price.net }}", Some(Severity::Error));
+    check("{% for one in price %}{{ one }}{% endfor %}", Some(Severity::Error));
+    // It says what to do without.
+    check("{{ price | default('any') }}", Some(Severity::Warning));
 }

@@ -95,6 +95,7 @@ pub fn graph() -> Value {
             {"from": {"node": "one", "handle": "output", "path": "/count"}, "to": {"node": "out", "handle": "count"}},
             {"from": {"node": "ask", "handle": "answer"}, "to": {"node": "out", "handle": "answer"}},
             {"from": {"node": "look", "handle": "lookup_result"}, "to": {"node": "out", "handle": "pinned"}},
-            {"from": {"node": "each", "handle": "items"}, "to": {"node": "out", "handle": "all"}}],
+            {"from": {"node": "each", "handle": "items"}, "to": {"node": "out", "handle": "all"}},
+            {"from": {"node": "in", "handle": "text"}, "to": {"node": "look", "handle": "who"}}],
     })
 }
