@@ -1,7 +1,10 @@
 //! Agents as nodes: the five outputs, pins with every strategy, and what a pin gives without its call. The model is a script.
 
 use serde_json::{Value, json};
+use toolgate_contracts::RunId;
+use toolgate_store::Change;
 
+use super::taking_up::tenant;
 use super::{node_of, run, save};
 use crate::world::{As, World, every_world};
 
@@ -86,6 +89,15 @@ async fn an_agent_gives_the_five_outputs_and_its_pins_by_every_strategy() {
     .await;
 }
 
+/// What the nodes of a run gave came from private data.
+async fn is_private(world: &World, run: &Value) {
+    let run: RunId = run.as_str().unwrap().parse().unwrap();
+    let mut change = Change::new(tenant(world));
+    let sql = "UPDATE workflow_nodes SET labels = '[\"private\"]' WHERE tenant_id = $1 AND run_id = $2";
+    change.then(sql, [run.into()]);
+    world.app.store.commit(change).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pin_without_its_call_gives_null_fails_or_gives_what_it_gave_before() {
     every_world(async |world| {
@@ -109,6 +121,24 @@ async fn a_pin_without_its_call_gives_null_fails_or_gives_what_it_gave_before() 
             let third = run(&world, &As::Owner, "soft", json!({"what": "nothing"})).await;
             assert_eq!(pinned(&third), (none.clone(), json!(2)), "{third:#}");
         }
+        // What another gave before is theirs.
+        let other = world.user("default", "ada", &["author"]).await;
+        let theirs = run(&world, &other, "soft", json!({"what": "nothing"})).await;
+        assert_eq!(
+            (pinned(&theirs), &theirs["state"]),
+            ((none.clone(), none.clone()), &json!("completed")),
+            "{theirs:#}"
+        );
+        // What was private when it was given is private when it is given again, and so is the run.
+        let labels = |view: &Value| node_of(view, "look")["labels"].clone();
+        let third = run(&world, &As::Owner, "soft", json!({"what": "nothing"})).await;
+        assert_eq!((pinned(&third).1, labels(&third)), (json!(2), json!([])), "{third:#}");
+        is_private(&world, &third["run_id"]).await;
+        world.clock.advance(1);
+        let fourth = run(&world, &As::Owner, "soft", json!({"what": "nothing"})).await;
+        assert_eq!((pinned(&fourth).1, labels(&fourth)), (json!(2), json!(["private"])), "{fourth:#}");
+        let shown = world.get(&As::Owner, &format!("/api/v1/runs/{}", fourth["run_id"].as_str().unwrap())).await.ok();
+        assert_eq!(shown["labels"], json!(["private"]), "{shown:#}");
         // Whatever becomes of the tool, the handle stays.
         world.send(&As::Owner, "PUT", "/api/v1/tools/calculator/enabled", json!({"enabled": false})).await.ok();
         world.clock.advance(1);

@@ -12,7 +12,7 @@ use crate::world::{As, World, attend, every_world};
 
 const GONE: &str = "a replica that is gone";
 
-fn tenant(world: &World) -> TenantId {
+pub(super) fn tenant(world: &World) -> TenantId {
     let slug = "default".parse().unwrap();
     world.app.registry.snapshot().tenants().find(|registry| registry.tenant.slug == slug).unwrap().tenant.id
 }
@@ -23,13 +23,17 @@ fn lost() -> Fault {
 
 /// Leaves a run as a process does that dies after it noted what it is about to ask for, and before it noted more.
 async fn left_by_the_dead(world: &World, run: RunId, node: impl Fn(WorkflowNode) -> WorkflowNode) {
+    left_by(world, run, GONE, node).await;
+}
+
+async fn left_by(world: &World, run: RunId, holder: &str, node: impl Fn(WorkflowNode) -> WorkflowNode) {
     let (tenant, store) = (tenant(world), &world.app.store);
     let stands = store.workflow_nodes(tenant, run).await.unwrap();
     let stands = stands.into_iter().find(|node| node.state == NodeState::Waiting).unwrap();
     let mut change = Change::new(tenant);
-    change.take_workflow_run(run, None, GONE, lost());
+    change.take_workflow_run(run, None, holder, lost());
     let noted = WorkflowNode { state: NodeState::Running, ended_at: None, ..node(stands) };
-    change.put_workflow_node(run, GONE, &noted, lost());
+    change.put_workflow_node(run, holder, &noted, lost());
     store.commit(change).await.unwrap();
 }
 
@@ -117,13 +121,78 @@ fn asks() -> Value {
 async fn a_question_that_was_asked_is_not_asked_again() {
     every_world(async |world| {
         save(&world, &As::Owner, &asks()).await.ok();
+        // A run that is this replica's own and that nobody in it is at was lost on the way, and is taken up as well.
+        for holder in [GONE, world.app.engine.replica(), ""] {
+            let waits = run(&world, &As::Owner, "asks", json!({})).await;
+            let id: RunId = waits["run_id"].as_str().unwrap().parse().unwrap();
+            left_by(&world, id, holder, |node| node).await;
+            let seen = run_again(&world, id).await;
+            assert_eq!(node_of(&seen, "ask")["state"], "waiting", "{seen:#}");
+            let asked = world.get(&As::Owner, &format!("/api/v1/inputs?run={id}")).await.ok();
+            assert_eq!(asked["items"].as_array().unwrap().len(), 1, "{asked:#}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_run_ended_before_waits_no_more() {
+    every_world(async |world| {
+        let stop = attend(&world.app);
+        save(&world, &As::Owner, &asks()).await.ok();
         let waits = run(&world, &As::Owner, "asks", json!({})).await;
+        let path = format!("/api/v1/runs/{}/state", waits["run_id"].as_str().unwrap());
+        world.send(&As::Owner, "PUT", &path, json!({"state": "cancelled"})).await.ok();
+        let ended = over(&world, &As::Owner, &waits["run_id"]).await;
+        let ask = node_of(&ended, "ask");
+        assert_eq!((&ended["state"], &ask["state"]), (&json!("cancelled"), &json!("failed")), "{ended:#}");
+        assert_eq!(ask["error"]["details"]["reason"], "cancelled", "{ended:#}");
+        assert!(ask["ended_at"].is_string(), "{ended:#}");
+        stop.cancel();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_goes_on_when_its_agent_has_said_what_it_gave() {
+    every_world(async |world| {
+        scribe(&world).await;
+        let waits = run(&world, &As::Owner, "writes", json!({})).await;
         let id: RunId = waits["run_id"].as_str().unwrap().parse().unwrap();
-        left_by_the_dead(&world, id, |node| node).await;
-        let seen = run_again(&world, id).await;
-        assert_eq!(node_of(&seen, "ask")["state"], "waiting", "{seen:#}");
-        let asked = world.get(&As::Owner, &format!("/api/v1/inputs?run={id}")).await.ok();
-        assert_eq!(asked["items"].as_array().unwrap().len(), 1, "{asked:#}");
+        let child: RunId = node_of(&waits, "write")["child_run_id"].as_str().unwrap().parse().unwrap();
+        let (store, engine) = (&world.app.store, &world.app.engine);
+        let path = format!("/api/v1/runs/{child}/state");
+        world.send(&As::Owner, "PUT", &path, json!({"state": "cancelled"})).await.ok();
+        // Nobody attends to agents here, so nobody closes it.
+        assert!(store.agent_run(tenant(&world), child).await.unwrap().unwrap().is_open);
+        assert_eq!(store.due_workflow_run(id, engine.replica(), engine.now()).await.unwrap(), None);
+        let stop = attend(&world.app);
+        let ended = over(&world, &As::Owner, &waits["run_id"]).await;
+        let error = &node_of(&ended, "write")["error"];
+        assert_eq!(
+            (&ended["state"], &error["details"]["reason"]),
+            (&json!("failed"), &json!("cancelled")),
+            "{ended:#}"
+        );
+        stop.cancel();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_run_is_begun_with_loosens_no_bound() {
+    every_world(async |world| {
+        save(&world, &As::Owner, &asks()).await.ok();
+        let check = async |limits: Value, calls: u32, seconds: u64| {
+            let begun = json!({"input": {}, "limits": limits});
+            let begun = world.send(&As::Owner, "POST", "/api/v1/workflows/asks/runs?wait=60", begun).await.ok();
+            let id: RunId = begun["run_id"].as_str().unwrap().parse().unwrap();
+            let kept = world.app.store.run(tenant(&world), id).await.unwrap().unwrap().limits;
+            assert_eq!((kept.max_tool_calls, kept.max_wall_s), (Some(calls), Some(seconds)), "{limits}");
+        };
+        check(json!({}), 5000, 86400).await;
+        check(json!({"max_tool_calls": 1_000_000, "max_wall_s": 1_000_000}), 5000, 86400).await;
+        check(json!({"max_tool_calls": 3, "max_wall_s": 60}), 3, 60).await;
     })
     .await;
 }
