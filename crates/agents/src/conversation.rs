@@ -262,6 +262,18 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// The run was ended from outside before all calls had that were asked for; those that had count, each by its place.
+    pub fn took_some(&mut self, ended: Vec<(u32, Envelope)>) {
+        let Phase::Calling { proposed, .. } = &self.phase else { return };
+        let mut ended = ended;
+        for one in proposed {
+            let Some(at) = ended.iter().position(|(seq, _)| *seq == one.seq) else { continue };
+            let (seq, envelope) = ended.swap_remove(at);
+            let told = told::answer(one.id.clone(), one.wire.clone(), &envelope);
+            self.made.push(Made { turn: self.turns, seq, envelope, told });
+        }
+    }
+
     /// Seed 003's outputs, of what has happened so far.
     pub fn outputs(&self, traces_url: Option<String>) -> AgentOutputs {
         // By start, and where two started together as they were asked for.

@@ -102,6 +102,8 @@ impl Fold {
         if stop == Stop::Refusal {
             self.calls.clear();
         }
-        Turn { kind, model, text: self.text, calls: self.calls, stop, usage, reported, own, asked: None }
+        // Every model reads something; a script says what it wants.
+        let usage_unknown = kind != Kind::Scripted && usage == Usage::default();
+        Turn { kind, model, text: self.text, calls: self.calls, stop, usage, usage_unknown, reported, own, asked: None }
     }
 }

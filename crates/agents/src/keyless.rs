@@ -68,7 +68,7 @@ pub(crate) fn turn(turn: Turn, redactor: &Redactor) -> Turn {
     if redactor.is_empty() {
         return turn;
     }
-    let Turn { kind, model, text, calls, stop, usage, reported, own, asked } = turn;
+    let Turn { kind, model, text, calls, stop, usage, usage_unknown, reported, own, asked } = turn;
     let clean = |text: &str| redactor.redact_text(text).into_owned();
     let said = clean(&text);
     let cleaned: Vec<ToolCall> = calls.iter().map(|call| self::call(call, redactor)).collect();
@@ -82,6 +82,7 @@ pub(crate) fn turn(turn: Turn, redactor: &Redactor) -> Turn {
         calls: cleaned,
         stop,
         usage,
+        usage_unknown,
         reported: redactor.redact_json(reported),
         own,
         asked,

@@ -167,6 +167,9 @@ pub struct Turn {
     pub calls: Vec<ToolCall>,
     pub stop: Stop,
     pub usage: Usage,
+    /// The provider did not say what it used: what was held for it counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub usage_unknown: bool,
     /// What the provider itself says of usage and cost. Kept beside, counted with never.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub reported: Value,

@@ -4,7 +4,7 @@
 //! Invariant: `app_data` is not in an envelope, so nothing of it can be said here.
 
 use serde_json::Value;
-use toolgate_contracts::{Envelope, ErrorCode, Status, ToolError};
+use toolgate_contracts::{Envelope, ErrorCode, Status, ToolError, json};
 
 use crate::model::ToolAnswer;
 
@@ -39,7 +39,8 @@ fn text(envelope: &Envelope) -> (String, bool) {
         let mut text = format!("{}: {}", code.unwrap_or_default(), error.message);
         // What a model can act on: where it was wrong, and when to try again.
         if let Some(details) = &error.details {
-            text = format!("{text}\n{details}");
+            let details = serde_json::to_value(details).unwrap_or_default();
+            text = format!("{text}\n{}", json::canonical(&details));
         }
         if let Some(seconds) = error.retry_after_s {
             text = format!("{text}\nretry after {seconds} s");
@@ -52,12 +53,13 @@ fn text(envelope: &Envelope) -> (String, bool) {
     (shortened(&whole(envelope), envelope), false)
 }
 
-/// An output as one text: what `readResult` pages through.
+/// An output as one text: what `readResult` pages through. Its members are sorted: an output that was read back says what
+/// it said when it was fresh, and providers find it in their caches.
 pub fn whole(envelope: &Envelope) -> String {
     match &envelope.output {
         None | Some(Value::Null) => "done, without output".to_owned(),
         Some(Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
+        Some(value) => json::canonical(value),
     }
 }
 

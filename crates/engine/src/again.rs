@@ -19,8 +19,9 @@ pub(crate) fn agent_by(asked: &Asked) -> Option<AgentBy> {
 }
 
 impl Engine {
-    /// The caller with the rights they have now. A session may have ended meanwhile, and a key or token may have passed
-    /// its time: those bound asking. A person who is gone, or a key or token that was revoked, asks for nothing any more.
+    /// The caller with the rights they have now. A session may have ended meanwhile, and a token may have passed its time:
+    /// those bound asking. A person who is gone, a key that was revoked or has passed its time, or a token that was
+    /// revoked, asks for nothing any more.
     pub(crate) async fn caller_again(&self, tenant: TenantId, asker: &Asker) -> Result<Caller, Fault> {
         if let Shown::Token(id) = asker.credential {
             return self.caller_by_token(tenant, id).await;
@@ -28,6 +29,11 @@ impl Engine {
         let gone = |what: &str| Fault::new(FaultKind::Forbidden, what.to_owned(), "ask again with rights that hold");
         let snapshot = self.registry.snapshot();
         let slug = snapshot.tenant(tenant)?.tenant.slug.clone();
+        // As an agent nobody has more than agents may have, whoever they are.
+        let as_asked = |permissions: Permissions| match asker.agent {
+            None => permissions,
+            Some(_) => permissions.iter().filter(|permission| permission.is_for_agents()).cloned().collect(),
+        };
         let user = match asker.principal {
             Principal::Local(uid) => {
                 return Ok(Caller {
@@ -35,7 +41,7 @@ impl Engine {
                     tenant_slug: slug,
                     principal: asker.principal,
                     display_name: format!("local user {uid}"),
-                    permissions: Permissions::of([Role::Admin, Role::Operator]),
+                    permissions: as_asked(Permissions::of([Role::Admin, Role::Operator])),
                     roles: [Role::Admin, Role::Operator].into(),
                     agent: asker.agent,
                     credential: Credential::LocalFolder,
@@ -54,6 +60,9 @@ impl Engine {
             Shown::Key(id) => {
                 let found = self.store.key_holder(id).await?.filter(|found| found.holder.tenant == tenant);
                 let found = found.ok_or_else(|| gone("the key with which it was asked was revoked"))?;
+                if found.expires_at.is_some_and(|at| at <= self.clock.now()) {
+                    return Err(gone("the key with which it was asked has expired"));
+                }
                 (found.holder, Some(found.scopes), Credential::ApiKey(id))
             }
             Shown::DatabaseRole => {
@@ -66,15 +75,12 @@ impl Engine {
             let scopes = Permissions::from_scopes(scopes.iter().map(String::as_str)).map_err(Fault::internal)?;
             permissions = permissions.intersection(&scopes);
         }
-        if asker.agent.is_some() {
-            permissions = permissions.iter().filter(|permission| permission.is_for_agents()).cloned().collect();
-        }
         Ok(Caller {
             tenant,
             tenant_slug: slug,
             principal: asker.principal,
             display_name: holder.user_name,
-            permissions,
+            permissions: as_asked(permissions),
             roles: holder.roles.into(),
             agent: asker.agent,
             credential,

@@ -420,6 +420,35 @@ impl Engine {
         context_of(&Caller { agent: call.agent, ..call.caller.clone() })
     }
 
+    /// What somebody has seen who begins a run for another to act in, and where it came from; with the label context in
+    /// which they remember what its answer has seen.
+    pub async fn seen_of(&self, caller: &Caller) -> Result<(Vec<Label>, Origins, String), Fault> {
+        let seen = self.seen_just_now(caller).await?;
+        Ok((seen.labels.to_vec(), seen.origins.clone(), context_of(caller)))
+    }
+
+    /// Whoever began a run reads what it gives: its labels join back, in the commit that ends it.
+    /// [`Self::joined_back`] is said after it.
+    pub fn join_back(&self, change: &mut Change, reader: &str, run: &Run) {
+        if run.labels.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        let expires_at = now.plus_seconds(CONTEXT_S);
+        let seen = LabelContext { labels: run.labels.clone(), origins: run.origins.clone(), expires_at };
+        change.join_context(reader, &seen, now);
+    }
+
+    pub fn joined_back(&self, tenant: TenantId, reader: &str) {
+        self.contexts.invalidate(&(tenant, reader.to_owned()));
+    }
+
+    /// Whoever reads what a run gave has seen what the run has seen.
+    pub async fn join_run_read(&self, caller: &Caller, run: &Run) -> Result<(), Fault> {
+        let origins: Origins = serde_json::from_value(run.origins.clone()).unwrap_or_default();
+        self.join_seen_by(caller, &run.labels, &origins).await
+    }
+
     /// Whether a run is over, whoever ended it.
     pub async fn run_state(&self, tenant: TenantId, run: RunId) -> Result<Option<RunState>, Fault> {
         Ok(self.store.run(tenant, run).await?.map(|run| run.state))

@@ -48,6 +48,14 @@ impl Engine {
             Some(id) => Some(self.nameable_run(caller, id).await?),
             None => None,
         };
+        // Its places are its host's: a call between them would take the next one from the model.
+        if let Some(run) = run.as_ref().filter(|run| run.agent_id.is_some() && manner != Manner::Hosted)
+            && self.store.is_hosted(caller.tenant, run.id).await?
+        {
+            let told = format!("the run {} is an agent's that is hosted here, and only the agent calls in it", run.id);
+            let remedy = "call without `run_id`, or open a run below it with `parent_run_id`";
+            return Err(Fault::conflict(told, remedy).at("/run_id"));
+        }
         if let Some(step) = request.step_id {
             let run = run.as_ref().ok_or_else(|| {
                 Fault::invalid("`step_id` without `run_id`", "name the run that has the step").at("/step_id")

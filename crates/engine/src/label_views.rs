@@ -9,8 +9,10 @@ use serde::Serialize;
 use serde_json::json;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::Label;
-use toolgate_contracts::event::Event;
-use toolgate_contracts::{AskCode, CallId, Caller, Fault, FaultKind, Id, Permission, TenantId, Timestamp, ToolId};
+use toolgate_contracts::event::{Event, EventType};
+use toolgate_contracts::{
+    AskCode, CallId, Caller, Fault, FaultKind, Id, Permission, RunId, TenantId, Timestamp, ToolId,
+};
 use toolgate_policy::labels::{Labels, Origins, Rule};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
@@ -157,6 +159,12 @@ impl Engine {
 
     /// Who reads the result of a call that another made has seen what is in it.
     pub async fn join_read(&self, caller: &Caller, labels: &[Label], tool: &str) -> Result<(), Fault> {
+        let mut origins = Origins::default();
+        origins.add(tool);
+        self.join_seen_by(caller, labels, &origins).await
+    }
+
+    pub(crate) async fn join_seen_by(&self, caller: &Caller, labels: &[Label], from: &Origins) -> Result<(), Fault> {
         let read = Labels::from(labels);
         // People judge what they read; what they do with it in the console they do themselves.
         if read.is_empty() || matches!(caller.credential, Credential::BrowserSession(_)) {
@@ -168,8 +176,7 @@ impl Engine {
         }
         let (now, context) = (self.clock.now(), context_of(caller));
         let labels = seen.labels.join(read);
-        let mut origins = seen.origins.clone();
-        origins.add(tool);
+        let origins = seen.origins.clone().join(from);
         let written = serde_json::to_value(origins).unwrap_or_default();
         let joining =
             LabelContext { labels: labels.to_vec(), origins: written, expires_at: now.plus_seconds(CONTEXT_S) };
@@ -183,7 +190,16 @@ impl Engine {
     /// The same for output that is read as it comes.
     pub async fn join_streamed(&self, caller: &Caller, events: impl IntoIterator<Item = &Event>) -> Result<(), Fault> {
         let parts = events.into_iter().filter(|event| event.part.is_some());
-        let calls: BTreeSet<CallId> = parts.filter_map(|event| event.call_id).collect();
+        let (of_models, of_calls): (Vec<&Event>, Vec<&Event>) =
+            parts.partition(|event| event.event_type == EventType::ModelDelta);
+        // What a model says is made of all that its run has seen.
+        let runs: BTreeSet<RunId> = of_models.into_iter().map(|event| event.run_id).collect();
+        for run in runs {
+            if let Some(run) = self.store.run(caller.tenant, run).await? {
+                self.join_run_read(caller, &run).await?;
+            }
+        }
+        let calls: BTreeSet<CallId> = of_calls.into_iter().filter_map(|event| event.call_id).collect();
         for call in calls {
             if let Some(record) = self.store.call(caller.tenant, call).await? {
                 self.join_read(caller, &record.labels, &record.tool_name).await?;

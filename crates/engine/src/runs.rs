@@ -45,6 +45,9 @@ pub struct NewRun {
     pub parent_run_id: Option<RunId>,
     pub limits: Limits,
     pub labels: Vec<Label>,
+    /// Where what was seen came from, of somebody beside the one who opens it. Nobody outside says that.
+    #[serde(skip)]
+    pub origins: Origins,
 }
 
 /// A run with the names of whom it is: absent where there is nobody of that id any more.
@@ -103,7 +106,7 @@ impl Engine {
         more: impl FnOnce(&mut Change, &Run) + Send,
     ) -> Result<Run, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
-        let NewRun { id, title, agent, parent_run_id: _, limits, labels } = new;
+        let NewRun { id, title, agent, parent_run_id: _, limits, labels, origins } = new;
         check_title("title", title.as_deref())?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
@@ -125,7 +128,7 @@ impl Engine {
         joined.dedup();
         let of_parent =
             parent.as_ref().and_then(|parent| serde_json::from_value::<Origins>(parent.origins.clone()).ok());
-        let origins = seen.origins.clone().join(&of_parent.unwrap_or_default());
+        let origins = seen.origins.clone().join(&of_parent.unwrap_or_default()).join(&origins);
         let run = Run {
             id,
             root_run_id: parent.as_ref().map_or(id, |parent| parent.root_run_id),
@@ -164,6 +167,19 @@ impl Engine {
         self.store.commit(change).await?;
         self.signal(caller.tenant, id, None);
         Ok(run)
+    }
+
+    /// The limits that a run of this agent would have below `parent`.
+    pub fn limits_below(
+        &self,
+        caller: &Caller,
+        agent: toolgate_contracts::AgentId,
+        limits: Limits,
+        parent: Option<&Run>,
+    ) -> Result<Limits, Fault> {
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(caller.tenant)?;
+        Ok(within(canonical_limits(registry, caller, Some(agent), limits, self.clock.now())?, parent))
     }
 
     /// The runs above a run, nearest first.
@@ -578,8 +594,17 @@ fn canonical_limits(
 fn within(limits: Limits, parent: Option<&Run>) -> Limits {
     let Some(above) = parent.map(|parent| &parent.limits) else { return limits };
     let enabled_tools = match (limits.enabled_tools, &above.enabled_tools) {
-        (Some(own), Some(above)) => Some(own.into_iter().filter(|name| above.contains(name)).collect()),
+        (Some(own), Some(above)) => Some(in_both(&own, above)),
         (own, above) => own.or_else(|| above.clone()),
+    };
+    // The one that lets fewer through in the same time.
+    let rate_limit = match (limits.rate_limit, above.rate_limit) {
+        (Some(own), Some(above)) => {
+            let [of_own, of_above] =
+                [(own, above), (above, own)].map(|(one, other)| u64::from(one.count) * u64::from(other.per_s));
+            Some(if of_above < of_own { above } else { own })
+        }
+        (own, above) => own.or(above),
     };
     Limits {
         enabled_tools,
@@ -587,6 +612,18 @@ fn within(limits: Limits, parent: Option<&Run>) -> Limits {
         max_wall_s: limits.max_wall_s.into_iter().chain(above.max_wall_s).min(),
         max_output_bytes: limits.max_output_bytes.into_iter().chain(above.max_output_bytes).min(),
         max_depth: limits.max_depth.into_iter().chain(above.max_depth).min(),
+        max_parallel: limits.max_parallel.into_iter().chain(above.max_parallel).min(),
+        rate_limit,
         ..limits
     }
+}
+
+/// What both lists allow; a name without a version allows every version.
+fn in_both(own: &[String], above: &[String]) -> Vec<String> {
+    fn allows(name: &str, other: &str) -> bool {
+        name == other || other.split_once('@').is_some_and(|(bare, _)| bare == name)
+    }
+    let of_own = own.iter().filter(|own| above.iter().any(|above| allows(above, own)));
+    let of_above = above.iter().filter(|above| !own.contains(above) && own.iter().any(|own| allows(own, above)));
+    of_own.chain(of_above).cloned().collect()
 }

@@ -129,6 +129,8 @@ pub enum Manner {
     Examining,
     /// By a running call, whose place among the parallel ones it shares: the outer one waits while it runs.
     Step,
+    /// By whoever hosts the run: nobody else calls in it while it is open.
+    Hosted,
 }
 
 /// A call that may run, with its place among the tenant's parallel ones.
@@ -185,11 +187,26 @@ impl Engine {
         request: CallRequest,
         beside: Option<Beside>,
     ) -> Result<Begun, Fault> {
+        self.begin_with(caller, source, request, beside, Manner::Ordinary).await
+    }
+
+    /// The same for whoever hosts the run in which it is made.
+    pub async fn begin_hosted(&self, caller: &Caller, request: CallRequest) -> Result<Begun, Fault> {
+        self.begin_with(caller, Source::Agent, request, None, Manner::Hosted).await
+    }
+
+    async fn begin_with(
+        &self,
+        caller: &Caller,
+        source: Source,
+        request: CallRequest,
+        beside: Option<Beside>,
+        manner: Manner,
+    ) -> Result<Begun, Fault> {
         let span =
             tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
         let path = async {
-            let mut asked =
-                self.identify(caller, source, request, Manner::Ordinary).instrument(step("identify")).await?;
+            let mut asked = self.identify(caller, source, request, manner).instrument(step("identify")).await?;
             asked.beside = beside;
             if asked.request.mode == Mode::Record {
                 let told = "a call that its caller runs cannot be begun here";
@@ -583,6 +600,6 @@ fn too_many_calls(most: u32) -> ToolError {
 fn own_places(manner: Manner, question: &Question<'_>, run: Option<RunId>) -> Vec<(Crowd, u32)> {
     match manner {
         Manner::Step => Vec::new(),
-        Manner::Ordinary | Manner::Unasked | Manner::Examining => question.parallel_limits(run),
+        Manner::Ordinary | Manner::Unasked | Manner::Examining | Manner::Hosted => question.parallel_limits(run),
     }
 }

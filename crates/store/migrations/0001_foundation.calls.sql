@@ -75,7 +75,7 @@ CREATE TABLE agent_runs (
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
 ) {strict};
 CREATE INDEX agent_runs_open ON agent_runs (run_id) WHERE is_open = 1;
-CREATE INDEX agent_runs_for_call ON agent_runs (tenant_id, for_call) WHERE for_call IS NOT NULL;
+CREATE UNIQUE INDEX agent_runs_for_call ON agent_runs (tenant_id, for_call) WHERE for_call IS NOT NULL;
 
 CREATE TABLE agent_turns (
     tenant_id {uuid} NOT NULL,

@@ -189,10 +189,13 @@ impl Change {
         )
     }
 
-    pub fn put_asides(&mut self, run: RunId, turn: u32, asides: &[Aside]) -> &mut Self {
-        self.then(
-            "UPDATE agent_turns SET asides = $4 WHERE tenant_id = $1 AND run_id = $2 AND turn = $3",
-            [run.into(), turn.into(), json_text(&asides)],
+    /// `lost`: another replica took the run, and knows of its own.
+    pub fn put_asides(&mut self, (run, turn): (RunId, u32), holder: &str, asides: &[Aside], lost: Fault) -> &mut Self {
+        self.expecting(
+            Expect::Rows(1, lost),
+            "UPDATE agent_turns SET asides = $4 WHERE tenant_id = $1 AND run_id = $2 AND turn = $3
+               AND EXISTS (SELECT 1 FROM agent_runs a WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.holder = $5)",
+            [run.into(), turn.into(), json_text(&asides), holder.into()],
         )
     }
 }
@@ -202,6 +205,12 @@ impl Store {
         let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE tenant_id = $1 AND run_id = $2");
         let rows = self.query(&Scope::Tenant(tenant), &sql, vec![run.into()]).await?;
         rows.first().map(agent_run).transpose()
+    }
+
+    /// Whether it is an agent's that goes on by itself: only its host calls in it.
+    pub async fn is_hosted(&self, tenant: TenantId, run: RunId) -> Result<bool, Error> {
+        let sql = "SELECT 1 FROM agent_runs WHERE tenant_id = $1 AND run_id = $2 AND is_open = 1";
+        Ok(!self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.is_empty())
     }
 
     pub async fn agent_turns(&self, tenant: TenantId, run: RunId) -> Result<Vec<AgentTurn>, Error> {

@@ -1,4 +1,5 @@
-//! What may be forgotten: finished calls past their time, a person's payloads, and ways in that let nobody in any more.
+//! What may be forgotten: finished calls and runs past their time, a person's payloads, and ways in that let nobody in any
+//! more.
 //! The log keeps the trace of all.
 
 use toolgate_contracts::{Principal, TenantId, Timestamp};
@@ -16,6 +17,43 @@ pub const RETENTION_BATCH_ROWS: u32 = 5_000;
 pub const SIGN_INS_KEPT_DAYS: i64 = 30;
 
 const FINISHED: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
+
+/// Of a batch of closed runs that still have something.
+macro_rules! closed {
+    ($table:literal, $which:literal) => {
+        concat!(
+            "run_id IN (SELECT h.run_id FROM ",
+            $table,
+            " h JOIN runs r ON r.tenant_id = h.tenant_id AND r.id = h.run_id WHERE h.tenant_id = $1 AND ",
+            $which,
+            " AND h.is_open = 0 AND h.outputs IS NOT NULL ORDER BY h.run_id LIMIT $3)"
+        )
+    };
+}
+
+macro_rules! emptying {
+    ($which:literal) => {
+        [
+            concat!("DELETE FROM event_parts WHERE tenant_id = $1 AND ", closed!("agent_runs", $which)),
+            concat!(
+                "UPDATE agent_turns SET answer = NULL, asides = '[]' WHERE tenant_id = $1 AND ",
+                closed!("agent_runs", $which)
+            ),
+            concat!(
+                "UPDATE workflow_nodes SET inputs = '{}', outputs = '{}', error = NULL WHERE tenant_id = $1 AND ",
+                closed!("workflow_runs", $which)
+            ),
+            concat!(
+                "UPDATE workflow_runs SET inputs = '{}', outputs = NULL WHERE tenant_id = $1 AND ",
+                closed!("workflow_runs", $which)
+            ),
+            concat!(
+                "UPDATE agent_runs SET plan = '{}', outputs = NULL WHERE tenant_id = $1 AND ",
+                closed!("agent_runs", $which)
+            ),
+        ]
+    };
+}
 
 impl Change {
     /// Deletes at most one batch of finished calls that began before `moment`.
@@ -119,6 +157,23 @@ impl Change {
         )
     }
 
+    /// Empties at most one batch each of runs of agents and of workflows of a person that are closed: what was asked, what
+    /// models said and what came of it. The two last statements say how many.
+    fn empty_runs_of(&mut self, person: Principal) -> &mut Self {
+        for sql in emptying!("r.principal = $2") {
+            self.then(sql, [person.to_string().into(), RETENTION_BATCH_ROWS.into()]);
+        }
+        self
+    }
+
+    /// The same for those that began before `moment`, whoever's.
+    fn empty_runs_before(&mut self, moment: Timestamp) -> &mut Self {
+        for sql in emptying!("r.id < $2") {
+            self.then(sql, [first_id_of(moment).into(), RETENTION_BATCH_ROWS.into()]);
+        }
+        self
+    }
+
     /// Removes what the log commits to of a person, beside calls.
     pub fn erase_log_payloads_of(&mut self, person: Principal) -> &mut Self {
         self.then("DELETE FROM audit_payloads WHERE tenant_id = $1 AND person = $2", [person.to_string().into()])
@@ -153,6 +208,29 @@ impl Store {
             }
         }
         Ok(forgotten)
+    }
+
+    /// Empties all closed runs of a person, batch by batch. Told is how many.
+    pub async fn erase_runs_of(&self, tenant: TenantId, person: Principal) -> Result<u64, Error> {
+        self.empty_all(tenant, |batch| _ = batch.empty_runs_of(person)).await
+    }
+
+    /// Empties all closed runs that began before `moment`, batch by batch. Told is how many.
+    pub async fn forget_runs_before(&self, tenant: TenantId, moment: Timestamp) -> Result<u64, Error> {
+        self.empty_all(tenant, |batch| _ = batch.empty_runs_before(moment)).await
+    }
+
+    async fn empty_all(&self, tenant: TenantId, empty: impl Fn(&mut Change) + Send) -> Result<u64, Error> {
+        let mut emptied = 0;
+        loop {
+            let mut batch = Change::new(tenant);
+            empty(&mut batch);
+            let runs: u64 = self.commit(batch).await?.changed.iter().rev().take(2).sum();
+            emptied += runs;
+            if runs == 0 {
+                return Ok(emptied);
+            }
+        }
     }
 
     pub async fn count_calls_before(&self, tenant: TenantId, moment: Timestamp) -> Result<i64, Error> {

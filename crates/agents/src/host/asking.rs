@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use toolgate_contracts::agent::MAX_WALL_S_DEFAULT;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{EventType, NewEvent};
-use toolgate_contracts::{Amount, Fault, ProviderKind, Timestamp};
+use toolgate_contracts::{Amount, Fault, ProviderKind, Timestamp, ToolError};
+use toolgate_engine::Engine;
 use toolgate_engine::hosting::Spending;
 use toolgate_store::agent_runs::AgentTurn;
 use toolgate_store::events::Place;
@@ -34,8 +35,8 @@ impl Host {
         if let Some(error) = engine.past_wall(&driven.run, most) {
             return Ok(Did::Ends(error));
         }
-        let spending = match self.spending(driven, request)? {
-            Ok(spending) => spending,
+        let (spending, foreseen) = match self.spending(driven, request)? {
+            Ok(priced) => priced,
             Err(error) => return Ok(Did::Ends(error)),
         };
         let asked_at = engine.now();
@@ -74,7 +75,7 @@ impl Host {
                 Ok(if ours { Did::BrokenOff } else { Did::Leaves(Left::Lost) })
             }
             Some(Ok(answered)) => {
-                let kept = self.keep_answer(driven, turn, asked_at, &spending, answered).await?;
+                let kept = self.keep_answer(driven, turn, asked_at, (&spending, foreseen), answered).await?;
                 Ok(kept.map_or(Did::Leaves(Left::Lost), Did::Done))
             }
             Some(Err(error)) => {
@@ -119,7 +120,7 @@ impl Host {
         &self,
         driven: &Driven,
         request: &Request,
-    ) -> Result<Result<Spending, toolgate_contracts::ToolError>, Fault> {
+    ) -> Result<Result<(Spending, Option<Amount>), ToolError>, Fault> {
         let known = match self.0.models.known(driven.tenant, &driven.plan.model) {
             Ok(known) => known,
             Err(error) => return Ok(Err(error.error().clone())),
@@ -138,7 +139,8 @@ impl Host {
         };
         let tokens = usage.input + usage.output;
         let run = (&driven.run, &driven.plan.limits);
-        self.0.engine.spending(&driven.caller, driven.plan.agent_id, run, &driven.above, (cost, tokens))
+        let held = self.0.engine.spending(&driven.caller, driven.plan.agent_id, run, &driven.above, (cost, tokens))?;
+        Ok(held.map(|spending| (spending, cost)))
     }
 
     /// `None`: another replica took the run meanwhile, and asks again.
@@ -147,18 +149,24 @@ impl Host {
         driven: &Driven,
         turn: u32,
         asked_at: Timestamp,
-        spending: &Spending,
+        (spending, foreseen): (&Spending, Option<Amount>),
         answered: Answered,
     ) -> Result<Option<AgentTurn>, Fault> {
         let now = self.0.engine.now();
         let Answered { turn: said, tries, cost, provider: _, kind: _ } = answered;
+        // What may have been taken at most, where nobody says what was.
+        let cost = if said.usage_unknown { foreseen } else { cost };
         let Usage { input, cached, output } = said.usage;
         let answer = serde_json::to_value(&said).map_err(Fault::internal)?;
         let mut change = Change::new(driven.tenant);
         change.answer_turn((driven.run.id, turn), self.0.engine.replica(), &answer, cost, now, elsewhere());
-        spending.settle(&mut change, cost.unwrap_or_default(), input + output);
+        if said.usage_unknown {
+            Engine::settle_lost(&mut change, &spending.held());
+        } else {
+            spending.settle(&mut change, cost.unwrap_or_default(), input + output);
+        }
         let data = json!({
-            "turn": turn, "model": said.model, "kind": said.kind, "stop": said.stop, "calls": said.calls.len(),
+            "turn": turn, "model": said.model, "usage_unknown": said.usage_unknown.then_some(true), "kind": said.kind, "stop": said.stop, "calls": said.calls.len(),
             "usage": {"input_tokens": input, "cached_tokens": cached, "output_tokens": output},
             "cost": cost.map(|cost| cost.to_string()), "tries": tries,
         });
@@ -190,7 +198,7 @@ impl Host {
         // What broke off in the middle was written, and may be charged.
         match error.kind() {
             ErrorKind::Interrupted | ErrorKind::TooLarge | ErrorKind::TooLong | ErrorKind::Unreadable => {
-                toolgate_engine::Engine::settle_lost(&mut change, &spending.held());
+                Engine::settle_lost(&mut change, &spending.held());
             }
             _ => spending.settle(&mut change, Amount::ZERO, 0),
         }

@@ -33,8 +33,8 @@ struct Told {
     tools: Vec<ResolvedTool>,
 }
 
-/// The calls of one answer, with the tools they were made of; `None`: the run ended before all of them had.
-type Taken = Option<Vec<(Envelope, Option<CallRecord>)>>;
+/// The calls of one answer that had ended when the run did, each with its place and its record.
+type Taken = Vec<(u32, Envelope, Option<CallRecord>)>;
 
 impl Host {
     /// A run of an agent that has ended, for whoever may read it and every call in it.
@@ -46,9 +46,10 @@ impl Host {
             let told = format!("the run is {}, and only one that has ended can be replayed", run.state);
             return Err(Fault::conflict(told, "wait for its end, or cancel it with `toolgate run cancel`"));
         }
+        let Some(outputs) = kept.outputs.clone() else { return Err(erased()) };
         let plan: Plan = serde_json::from_value(kept.plan.clone()).map_err(Fault::internal)?;
-        let outputs: AgentOutputs =
-            serde_json::from_value(kept.outputs.clone().unwrap_or_default()).map_err(Fault::internal)?;
+        let outputs: AgentOutputs = serde_json::from_value(outputs).map_err(Fault::internal)?;
+        self.0.engine.join_run_read(caller, &run).await?;
         let told = Box::pin(self.told(caller, id, &plan, &outputs)).await?;
         let snapshot = Box::pin(self.snapshot_of(caller, &run, &kept, &plan, &told)).await?;
         let blobs = Box::pin(self.blobs_of(caller, &told.calls)).await?;
@@ -105,11 +106,16 @@ impl Host {
                 }
                 Next::Call(proposed) => {
                     let taken = Box::pin(self.taken(caller, id, &proposed, &asides, outputs)).await?;
-                    let Some(taken) = taken else { break };
-                    conversation.took(taken.iter().map(|(envelope, _)| envelope.clone()).collect());
+                    let ended = taken.iter().map(|(seq, envelope, _)| (*seq, envelope.clone()));
+                    let is_whole = taken.len() == proposed.len();
+                    if is_whole {
+                        conversation.took(ended.map(|(_, envelope)| envelope).collect());
+                    } else {
+                        conversation.took_some(ended.collect());
+                    }
                     let made = conversation.made();
                     let made = made.get(made.len() - taken.len()..).unwrap_or_default();
-                    for (made, (envelope, record)) in made.iter().zip(taken) {
+                    for (made, (_, envelope, record)) in made.iter().zip(taken) {
                         told.calls.push(BundleCall {
                             seq: made.seq,
                             turn: made.turn,
@@ -119,6 +125,9 @@ impl Host {
                         });
                         let tool = record.and_then(|record| self.0.engine.tool_of(caller.tenant, &record));
                         told.tools.extend(tool);
+                    }
+                    if !is_whole {
+                        break;
                     }
                 }
                 Next::Answered | Next::Ended(_) => break,
@@ -142,20 +151,19 @@ impl Host {
                 Some(call) => Some(self.0.engine.readable(caller, &call.to_string()).await.map_err(partly)?),
             };
             if record.as_ref().is_some_and(|record| record.input.is_none()) {
-                let told = "what was asked and answered in this run was erased";
-                return Err(Fault::conflict(told, "replay a bundle that was made before, or begin another run"));
+                return Err(erased());
             }
             let aside = asides.iter().find(|aside| aside.seq == one.seq).map(|aside| aside.envelope.clone());
             let envelope = match (aside, &record) {
                 (Some(aside), _) => aside,
                 (None, Some(record)) => self.0.engine.answer(caller.tenant, record.id).await?,
-                (None, None) => return Ok(None),
+                (None, None) => continue,
             };
             // What the run ended with: a call that is settled or erased later tells no other story of it.
-            let Some(as_given) = outputs.tools_by_id.get(&envelope.call_id) else { return Ok(None) };
-            taken.push((with(envelope, as_given.clone()), record));
+            let Some(as_given) = outputs.tools_by_id.get(&envelope.call_id) else { continue };
+            taken.push((one.seq, with(envelope, as_given.clone()), record));
         }
-        Ok(Some(taken))
+        Ok(taken)
     }
 
     async fn snapshot_of(
@@ -266,6 +274,11 @@ impl Host {
         })?;
         Ok(sealed)
     }
+}
+
+pub(crate) fn erased() -> Fault {
+    let told = "what was asked and answered in this run was erased";
+    Fault::conflict(told, "replay a bundle that was made before, or begin another run")
 }
 
 /// Of a run whose calls the caller sees in part there is no bundle.

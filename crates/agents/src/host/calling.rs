@@ -3,13 +3,13 @@
 use futures_util::StreamExt as _;
 use serde_json::Value;
 use toolgate_contracts::agent::MAX_PARALLEL_DEFAULT;
-use toolgate_contracts::{CallId, CallRequest, Envelope, ErrorCode, Fault, FaultKind, Source, ToolError};
+use toolgate_contracts::{CallId, CallRequest, Envelope, ErrorCode, Fault, FaultKind, ToolError};
 use toolgate_engine::Begun;
 use toolgate_store::agent_runs::Aside;
 use toolgate_store::{Change, Durability};
 
 use super::Host;
-use super::drive::{Did, Driven, Left};
+use super::drive::{Did, Driven, Left, elsewhere};
 use crate::conversation::Proposed;
 use crate::told;
 
@@ -62,8 +62,10 @@ impl Host {
         // Before anything else, so that nothing that has no record is done twice.
         if asides.len() > known.len() {
             let mut change = Change::new(driven.tenant).durability(Durability::Process);
-            change.put_asides(driven.run.id, turn, &asides);
-            self.0.store.commit(change).await?;
+            change.put_asides((driven.run.id, turn), self.0.engine.replica(), &asides, elsewhere());
+            if !self.if_ours(change).await? {
+                return Ok(Did::Leaves(Left::Lost));
+            }
         }
         Ok(match (failed, waits) {
             (Some(fault), _) => self.failed(driven, fault).await?,
@@ -89,7 +91,7 @@ impl Host {
             seq: Some(seq),
             ..CallRequest::new(tool.clone(), input.clone())
         };
-        let begun = match engine.begin_call(&driven.caller, Source::Agent, request, None).await {
+        let begun = match engine.begin_hosted(&driven.caller, request).await {
             Ok(begun) => begun,
             // A name that cannot be one.
             Err(fault) if fault.kind() == FaultKind::Invalid && fault.pointer() == Some("/tool") => {

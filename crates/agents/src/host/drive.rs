@@ -1,9 +1,11 @@
 //! A run goes on: whatever the conversation says comes next is done, until it ends or must wait.
 
+use std::collections::hash_map::Entry;
+
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::call::RunState;
-use toolgate_contracts::{CallId, Caller, Fault, FaultKind, RunId, TenantId, ToolError};
+use toolgate_contracts::{CallId, Caller, Envelope, Fault, FaultKind, RunId, TenantId, ToolError};
 use toolgate_engine::Engine;
 use toolgate_store::agent_runs::{AgentRun, AgentTurn};
 use toolgate_store::runs::Run;
@@ -51,8 +53,10 @@ impl Host {
     /// Drives a run that this replica holds, in a task of its own.
     pub(super) fn drive_soon(&self, tenant: TenantId, run: RunId) {
         let cancel = self.0.stopping.child_token();
-        if self.at().insert(run, cancel.clone()).is_some() {
-            return;
+        match self.at().entry(run) {
+            // Whoever is at it listens to the one that is there.
+            Entry::Occupied(_) => return,
+            Entry::Vacant(place) => _ = place.insert(cancel.clone()),
         }
         let host = self.clone();
         tokio::spawn(async move {
@@ -81,6 +85,7 @@ impl Host {
             Ok(caller) => caller,
             // What is known of it is told all the same, by the server itself.
             Err(fault) if matches!(fault.kind(), FaultKind::Forbidden | FaultKind::NotFound) => {
+                self.tell_rest((tenant, id), &mut conversation, None, turns).await?;
                 return self.close(tenant, &kept, &run, &conversation, Some(ToolError::of(&fault))).await;
             }
             Err(fault) => return Err(fault),
@@ -100,11 +105,13 @@ impl Host {
             if !replaying && self.0.stopping.is_cancelled() {
                 return Ok(Left::Later);
             }
-            if !replaying
-                && std::mem::take(&mut look)
-                && let Some(left) = self.is_over(&mut driven, &conversation).await?
-            {
-                return Ok(left);
+            if !replaying && std::mem::take(&mut look) {
+                let Some(run) = self.0.store.run(tenant, id).await? else { return Ok(Left::Ended) };
+                driven.run = run;
+                if driven.run.state.is_final() {
+                    self.tell_rest((tenant, id), &mut conversation, current, turns).await?;
+                    return self.end(&driven, &conversation, None).await;
+                }
             }
             match next {
                 Next::Ask(_) if replaying => {
@@ -135,7 +142,10 @@ impl Host {
                     let (turn, asides) = current.as_ref().map_or((0, &[][..]), |turn| (turn.turn, &turn.asides[..]));
                     match Box::pin(self.call(&driven, turn, proposed, asides, again)).await? {
                         Did::Done(envelopes) => conversation.took(envelopes),
-                        Did::Ends(error) => return self.end(&driven, &conversation, Some(error)).await,
+                        Did::Ends(error) => {
+                            self.tell_rest((tenant, id), &mut conversation, current, turns).await?;
+                            return self.end(&driven, &conversation, Some(error)).await;
+                        }
                         Did::Leaves(left) => return Ok(left),
                         Did::BrokenOff => look = true,
                     }
@@ -146,14 +156,49 @@ impl Host {
         }
     }
 
-    /// Whether somebody ended the run.
-    async fn is_over(&self, driven: &mut Driven, conversation: &Conversation<'_>) -> Result<Option<Left>, Fault> {
-        let Some(run) = self.0.store.run(driven.tenant, driven.run.id).await? else { return Ok(Some(Left::Ended)) };
-        driven.run = run;
-        if driven.run.state.is_final() {
-            return self.end(driven, conversation, None).await.map(Some);
+    /// Tells a conversation that goes on no more what was recorded of it: the rest of the answers, and of the last one the
+    /// calls that have ended.
+    async fn tell_rest(
+        &self,
+        (tenant, run): (TenantId, RunId),
+        conversation: &mut Conversation<'_>,
+        mut current: Option<AgentTurn>,
+        mut turns: std::vec::IntoIter<AgentTurn>,
+    ) -> Result<(), Fault> {
+        loop {
+            match conversation.next() {
+                Next::Ask(_) => {
+                    let Some(turn) = turns.next().filter(|turn| turn.answer.is_some()) else { return Ok(()) };
+                    conversation.heard(&answer_of(&turn)?);
+                    current = Some(turn);
+                }
+                Next::Call(proposed) => {
+                    let known = current.as_ref().map_or(&[][..], |turn| &turn.asides[..]);
+                    let mut ended = Vec::with_capacity(proposed.len());
+                    for one in &proposed {
+                        let aside = known.iter().find(|aside| aside.seq == one.seq);
+                        let envelope = match aside {
+                            Some(aside) => Some(aside.envelope.clone()),
+                            None => self.ended_at((tenant, run), one.seq).await?,
+                        };
+                        ended.extend(envelope.map(|envelope| (one.seq, envelope)));
+                    }
+                    if ended.len() < proposed.len() {
+                        conversation.took_some(ended);
+                        return Ok(());
+                    }
+                    conversation.took(ended.into_iter().map(|(_, envelope)| envelope).collect());
+                }
+                Next::Answered | Next::Ended(_) => return Ok(()),
+            }
         }
-        Ok(None)
+    }
+
+    /// The call at this place of a run, if it has ended.
+    async fn ended_at(&self, (tenant, run): (TenantId, RunId), seq: u32) -> Result<Option<Envelope>, Fault> {
+        let Some(call) = self.0.store.call_at_place(tenant, run, seq).await? else { return Ok(None) };
+        let envelope = self.0.engine.answer(tenant, call).await?;
+        Ok(envelope.status.is_final().then_some(envelope))
     }
 
     /// What was held for a question without an answer is counted: nobody knows whether it was answered. `false`: another

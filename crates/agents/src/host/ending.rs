@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{Amount, Fault, RunId, Status, TenantId, ToolError};
+use toolgate_engine::Engine;
 use toolgate_engine::control::Report;
 use toolgate_store::agent_runs::AgentRun;
 use toolgate_store::events::Place;
@@ -52,6 +53,18 @@ impl Host {
         }
         let now = self.0.engine.now();
         let mut change = Change::new(tenant);
+        // What was asked and never heard of holds nothing any more.
+        for lost in self.0.store.agent_turns(tenant, run.id).await?.iter().filter(|turn| turn.answer.is_none()) {
+            Engine::settle_lost(&mut change, &lost.holds);
+            change.drop_turn((run.id, lost.turn), self.0.engine.replica(), elsewhere());
+        }
+        // Whoever began it by themselves; of a call, its end says it.
+        let reader = kept.reader.as_deref().filter(|_| kept.begun_by.is_none());
+        if let Some(reader) = reader
+            && let Some(run) = self.0.store.run(tenant, run.id).await?
+        {
+            self.0.engine.join_back(&mut change, reader, &run);
+        }
         if !run.state.is_final() {
             let reason: Option<String> =
                 error.as_ref().map(|error| error.message.chars().take(REASON_CHARS_MAX).collect());
@@ -67,6 +80,9 @@ impl Host {
             // Somebody else ended or took it in this very moment: it is closed by the next look.
             Err(Error::Unmet(_)) => return Ok(Left::Later),
             Err(error) => return Err(error.into()),
+        }
+        if let Some(reader) = reader {
+            self.0.engine.joined_back(tenant, reader);
         }
         self.0.engine.signal_run(tenant, run.id);
         // Whatever is left below answers nobody any more.

@@ -8,6 +8,7 @@ use toolgate_contracts::{AgentState, CallId, Caller, Fault, FaultKind, Limits, P
 use toolgate_engine::Engine;
 use toolgate_engine::runs::NewRun;
 use toolgate_expression::Text;
+use toolgate_policy::labels::Origins;
 use toolgate_store::agent_runs::AgentRun;
 use toolgate_store::approvals::Asker;
 use toolgate_store::catalog::StoredAgent;
@@ -72,23 +73,23 @@ impl Host {
         let registry = snapshot.tenant(caller.tenant)?;
         let unknown = || Fault::not_found("agent", agent).at("/agent");
         let agent = registry.agent(agent).filter(|agent| agent.tenant == caller.tenant).ok_or_else(unknown)?;
-        check_credential(caller, agent)?;
+        // Neither for a call nor for a workflow, which chose the run's id.
+        let is_direct = begun_by.is_none() && new.id.is_none();
+        check_credential(caller, agent, is_direct)?;
         if agent.state == AgentState::Frozen {
             let told = format!("the agent {} is frozen", agent.spec.name);
             return Err(Fault::conflict(told, "an administrator lets it go on with `toolgate agent unfreeze`"));
         }
         let acting = Engine::acting_as(caller, agent.id);
-        let NewAgentRun { id, prompt, variables, title, limits, parent_run_id, labels } = new;
+        let NewAgentRun { id, prompt, variables, title, limits, parent_run_id, mut labels } = new;
         let prompt = rendered(prompt, variables)?;
         let limits = strictest(limits, &agent.spec.limits);
-        let title = title.unwrap_or_else(|| title_of(agent, &prompt));
-        let plan = Box::pin(self.plan(&acting, agent, prompt, limits.clone())).await?;
-        let asker = Asker::of(&acting, None);
-        let plan_text = serde_json::to_value(&plan).map_err(Fault::internal)?;
-        let new = NewRun { id, title: Some(title), agent: None, parent_run_id, limits, labels };
+        // Not what is asked: a title stands in the log, where nothing is erased.
+        let title = title.unwrap_or_else(|| agent.spec.name.to_string());
         let replica = self.0.engine.replica().to_owned();
+        let asker = Asker::of(&acting, None);
         // Whoever shows a token for one run begins what is below it all the same.
-        let opener = Caller { token: None, ..acting };
+        let opener = Caller { token: None, ..acting.clone() };
         // Below a run of whoever asks, which the agent itself could not name.
         let parent = match parent_run_id {
             Some(id) => {
@@ -97,10 +98,22 @@ impl Host {
             }
             None => None,
         };
+        let (mut origins, mut reader) = (Origins::default(), None);
+        if is_direct {
+            // Asking an agent washes nothing off.
+            let (seen, from, context) = self.0.engine.seen_of(caller).await?;
+            labels.extend(seen);
+            (origins, reader) = (from, Some(context));
+        }
         let (for_call, begun_by, reader) = match begun_by {
-            None => (None, None, None),
+            None => (None, None, reader),
             Some(BegunBy { call, answers, reader }) => (answers.then_some(call), Some(call), Some(reader)),
         };
+        // With the limits that the run will have: what stands above it bounds it too.
+        let bounds = self.0.engine.limits_below(&opener, agent.id, limits.clone(), parent.as_ref())?;
+        let plan = Box::pin(self.plan(&acting, agent, prompt, bounds)).await?;
+        let plan_text = serde_json::to_value(&plan).map_err(Fault::internal)?;
+        let new = NewRun { id, title: Some(title), agent: None, parent_run_id, limits, labels, origins };
         let opened = self.0.engine.open_run_below(&opener, parent, new, move |change, run| {
             change.insert_agent_run(&AgentRun {
                 run: run.id,
@@ -172,14 +185,22 @@ impl Host {
     }
 }
 
-/// Whoever holds a token has what it says, and it says for which agent.
-fn check_credential(caller: &Caller, agent: &StoredAgent) -> Result<(), Fault> {
+/// Whoever holds a token has what it says, and it says for which agent. An agent asks others through the gate, where its
+/// tools and policies are judged.
+fn check_credential(caller: &Caller, agent: &StoredAgent, is_direct: bool) -> Result<(), Fault> {
     let is_token = matches!(caller.credential, Credential::Token(_));
     if is_token && caller.agent != Some(agent.id) {
         return Err(Fault::new(
             FaultKind::Forbidden,
             format!("this token is not for the agent {}", agent.spec.name),
             "mint one for that agent, or use a key",
+        ));
+    }
+    if is_direct && caller.agent.is_some_and(|own| own != agent.id) {
+        return Err(Fault::new(
+            FaultKind::Forbidden,
+            format!("an agent's key does not begin runs of the agent {}", agent.spec.name),
+            "let the agent ask it with `delegateToAgent`, or use a key of a person",
         ));
     }
     Ok(())
@@ -198,13 +219,6 @@ fn rendered(prompt: String, variables: Option<Map<String, Value>>) -> Result<Str
         return Err(Fault::invalid(told, format!("use 1 to {PROMPT_BYTES_MAX} bytes")).at("/prompt"));
     }
     Ok(prompt)
-}
-
-fn title_of(agent: &StoredAgent, prompt: &str) -> String {
-    let first: String =
-        prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(60).collect();
-    let seen: String = first.chars().filter(|letter| !toolgate_contracts::unseen::is_unseen(*letter)).collect();
-    format!("{}: {}", agent.spec.name, seen.trim())
 }
 
 /// Of both, the stricter, each by itself. Which tools an agent has is the tool set's business.

@@ -11,6 +11,7 @@ use toolgate_store::runs::Run;
 use utoipa::ToSchema;
 
 use super::Host;
+use super::bundle::erased;
 use super::drive::answer_of;
 use crate::model::Usage;
 
@@ -43,6 +44,9 @@ pub struct AgentRunView {
     /// Where a person sees it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traces_url: Option<String>,
+    /// Nothing more comes of it: its outputs are there, or were erased.
+    #[serde(skip)]
+    pub is_closed: bool,
 }
 
 impl Host {
@@ -54,6 +58,10 @@ impl Host {
         let text = |member: &str| kept.plan.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut model_use = ModelUse { model: text("model"), ..ModelUse::default() };
         for turn in self.0.store.agent_turns(caller.tenant, id).await? {
+            model_use.cost = match (model_use.cost, turn.cost) {
+                (sum, None) => sum,
+                (sum, Some(cost)) => Some(sum.unwrap_or_default() + cost),
+            };
             if turn.answer.is_none() {
                 continue;
             }
@@ -64,13 +72,11 @@ impl Host {
             model_use.input_tokens += input;
             model_use.cached_tokens += cached;
             model_use.output_tokens += output;
-            model_use.cost = match (model_use.cost, turn.cost) {
-                (sum, None) => sum,
-                (sum, Some(cost)) => Some(sum.unwrap_or_default() + cost),
-            };
         }
-        let outputs = kept.outputs.map(serde_json::from_value).transpose().map_err(Fault::internal)?;
-        Ok(AgentRunView { agent: text("agent"), traces_url: self.traces_url(id), run, model_use, outputs })
+        let outputs: Option<AgentOutputs> =
+            kept.outputs.map(serde_json::from_value).transpose().map_err(Fault::internal)?;
+        let traces_url = self.traces_url(id);
+        Ok(AgentRunView { agent: text("agent"), traces_url, run, model_use, outputs, is_closed: !kept.is_open })
     }
 
     /// The same, as soon as it has ended or waits for a person, and at the latest after `wait`.
@@ -83,15 +89,19 @@ impl Host {
             let is_left = match view.run.state {
                 RunState::WaitingHuman => true,
                 // Its outputs come with the commit that closes it.
-                state => state.is_final() && view.outputs.is_some(),
+                state => state.is_final() && view.is_closed,
             };
             let now = tokio::time::Instant::now();
             if is_left || now >= until {
+                if view.outputs.is_some() {
+                    self.0.engine.join_run_read(caller, &view.run).await?;
+                }
                 return Ok(view);
             }
             let next = (now + LOOK_EVERY).min(until);
+            // Much happens in a run that goes on: all of it is read only when it may have stopped.
             while let Ok(Ok(signal)) = tokio::time::timeout_at(next, signals.recv()).await {
-                if signal.run == id {
+                if signal.run == id && self.0.engine.run_state(caller.tenant, id).await? != Some(RunState::Running) {
                     break;
                 }
             }
@@ -119,8 +129,8 @@ impl Host {
         if kept.is_open {
             return Ok(None);
         }
-        let outputs: AgentOutputs =
-            serde_json::from_value(kept.outputs.unwrap_or_default()).map_err(Fault::internal)?;
+        let Some(outputs) = kept.outputs else { return Ok(Some(Err(ToolError::of(&erased())))) };
+        let outputs: AgentOutputs = serde_json::from_value(outputs).map_err(Fault::internal)?;
         Ok(Some(match run.state {
             RunState::Completed => Ok(outputs),
             RunState::Cancelled => Err(ToolError::cancelled()),

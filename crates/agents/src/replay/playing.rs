@@ -116,11 +116,18 @@ impl Gone {
                     if found.is_empty() {
                         return None;
                     }
-                    if found.len() < proposed.len() {
-                        let missing = proposed.iter().find(|one| recorded_at(bundle, one.seq).is_none())?;
-                        return Some(not_recorded(missing));
+                    let is_whole = found.len() == proposed.len();
+                    if is_whole {
+                        conversation.took(found.iter().map(|call| call.envelope.clone()).collect());
+                    } else {
+                        // Only after the last answer, and of the outputs all calls are there.
+                        let is_last = self.turns as usize == bundle.turns.len();
+                        if !is_last || bundle.outputs.tools_by_id.len() != bundle.calls.len() {
+                            let missing = proposed.iter().find(|one| recorded_at(bundle, one.seq).is_none())?;
+                            return Some(not_recorded(missing));
+                        }
+                        conversation.took_some(found.iter().map(|call| (call.seq, call.envelope.clone())).collect());
                     }
-                    conversation.took(found.iter().map(|call| call.envelope.clone()).collect());
                     self.calls += u32::try_from(found.len()).unwrap_or(u32::MAX);
                     let told = conversation.made().iter().rev().take(found.len()).rev();
                     for (made, call) in told.zip(found) {
@@ -134,6 +141,9 @@ impl Gone {
                         if let Some(difference) = Difference::between(at, &recorded, &replayed, words) {
                             return Some(difference);
                         }
+                    }
+                    if !is_whole {
+                        return None;
                     }
                 }
                 Next::Answered | Next::Ended(_) => return None,

@@ -194,7 +194,10 @@ async fn answered(
     }
     let turn = match answered {
         Ok(answered) => {
-            taken.add(answered.cost, answered.turn.usage);
+            // What may have been taken at most, where nobody says what was.
+            let (cost, usage) =
+                if answered.turn.usage_unknown { price(known, request) } else { (answered.cost, answered.turn.usage) };
+            taken.add(cost, usage);
             call.tell(EventType::ModelCompleted, told(&answered, number), host.engine().now());
             answered.turn
         }
@@ -230,7 +233,10 @@ fn told(Answered { turn, tries, cost, provider: _, kind: _ }: &Answered, number:
         "turn": number, "model": turn.model, "kind": turn.kind, "stop": turn.stop, "calls": turn.calls.len(),
         "usage": {"input_tokens": input, "cached_tokens": cached, "output_tokens": output}, "tries": tries,
     });
-    if let Some(cost) = cost {
+    if turn.usage_unknown {
+        data["usage_unknown"] = true.into();
+    }
+    if let Some(cost) = cost.filter(|_| !turn.usage_unknown) {
         data["cost"] = cost.to_string().into();
     }
     data

@@ -11,7 +11,7 @@ use toolgate_store::runs::Run;
 
 use super::{Agents, handing, nobody};
 use crate::conversation::Plan;
-use crate::host::{Host, NewAgentRun};
+use crate::host::{Host, NewAgentRun, erased};
 
 impl Hosting for Agents {
     fn task<'a>(&'a self, call: &'a Call, task: RunId) -> BoxFuture<'a, Result<Look, ToolError>> {
@@ -31,6 +31,9 @@ impl Hosting for Agents {
                 let told = format!("the task is {}", run.state);
                 let fault = Fault::conflict(told, "wait for its end, or cancel it first").at("/task");
                 return Err(ToolError::of(&fault));
+            }
+            if kept.outputs.is_none() && !kept.is_open {
+                return Err(ToolError::of(&erased().at("/task")));
             }
             let plan: Plan =
                 serde_json::from_value(kept.plan).map_err(|error| ToolError::of(&Fault::internal(error)))?;

@@ -46,6 +46,7 @@ impl App {
                 batch.erase_payloads_of(person, self.clock.now());
                 self.store.commit(batch).await?;
             }
+            self.store.erase_runs_of(caller.tenant, person).await?;
         }
         let open_calls = self.store.count_open_calls_of(caller.tenant, person).await?;
         let open_inputs = self.store.count_open_questions_of(caller.tenant, person).await?;
@@ -80,6 +81,7 @@ impl App {
             change.audit(&self.entry(caller, caller.tenant, "retention.delete", "calls", announced));
             self.store.commit(change).await?;
             inputs = self.forget_questions(caller.tenant, before).await?;
+            self.store.forget_runs_before(caller.tenant, before).await?;
             count = 0;
             loop {
                 let mut batch = Change::new(caller.tenant);

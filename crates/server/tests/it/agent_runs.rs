@@ -320,6 +320,7 @@ async fn what_people_change_while_a_run_waits_does_not_break_it() {
     .await;
     every_world(async |world| {
         let (run, approval) = waiting(&world).await;
+        world.send(&As::Owner, "DELETE", "/api/v1/agents/helper/tools/fileReport", json!({})).await.ok();
         world.send(&As::Owner, "DELETE", "/api/v1/tools/fileReport", json!({})).await.ok();
         let stop = attend(&world.app);
         let no = json!({"decision": "reject", "reason": "not today"});
@@ -350,10 +351,11 @@ async fn a_replica_that_lost_a_run_writes_nothing_into_it() {
         made(&|change| _ = change.take_agent_run(run, Some("slow"), "quick", lost())).await.unwrap();
         let said = json!({"text": "too late"});
         type Make<'a> = &'a dyn Fn(&mut Change);
-        let late: [(&str, Make<'_>); 4] = [
+        let late: [(&str, Make<'_>); 5] = [
             ("ask", &|change| _ = change.ask_turn((run, 3), "slow", &[], now, lost())),
             ("answer", &|change| _ = change.answer_turn((run, 2), "slow", &said, None, now, lost())),
             ("drop", &|change| _ = change.drop_turn((run, 2), "slow", lost())),
+            ("asides", &|change| _ = change.put_asides((run, 1), "slow", &[], lost())),
             ("close", &|change| _ = change.close_agent_run(run, "slow", &said, lost())),
         ];
         for (what, make) in late {

@@ -5,6 +5,7 @@
 mod access;
 mod agent_runs;
 mod agent_runs_bad;
+mod agent_runs_bounds;
 mod agents;
 mod approvals;
 mod authority;

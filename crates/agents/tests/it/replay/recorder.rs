@@ -40,6 +40,7 @@ pub fn say(text: &str) -> Turn {
         calls: Vec::new(),
         stop: Stop::End,
         usage: Usage { input: 10, cached: 0, output: 2 },
+        usage_unknown: false,
         reported: Value::Null,
         own: json!({"role": "assistant", "content": text}),
         asked: None,
