@@ -176,7 +176,7 @@ async fn with_handshake(
     if requests.is_empty() && answers.is_empty() {
         return Ok(StatusCode::ACCEPTED.into_response());
     }
-    let answers = batch(app, &client, &requests, answers).await;
+    let answers = Box::pin(batch(app, &client, &requests, answers)).await;
     Ok(([(header::CONTENT_TYPE, "application/json")], answers).into_response())
 }
 

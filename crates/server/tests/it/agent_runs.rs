@@ -331,6 +331,8 @@ async fn what_people_change_while_a_run_waits_does_not_break_it() {
     .await;
 }
 
+type Make<'a> = &'a dyn Fn(&mut Change);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_lost_a_run_writes_nothing_into_it() {
     every_world(async |world| {
@@ -349,7 +351,6 @@ async fn a_replica_that_lost_a_run_writes_nothing_into_it() {
         made(&|change| _ = change.ask_turn((run, 2), "slow", &[], now, lost())).await.unwrap();
         made(&|change| _ = change.take_agent_run(run, Some("slow"), "quick", lost())).await.unwrap();
         let said = json!({"text": "too late"});
-        type Make<'a> = &'a dyn Fn(&mut Change);
         let late: [(&str, Make<'_>); 5] = [
             ("ask", &|change| _ = change.ask_turn((run, 3), "slow", &[], now, lost())),
             ("answer", &|change| _ = change.answer_turn((run, 2), "slow", &said, None, now, lost())),

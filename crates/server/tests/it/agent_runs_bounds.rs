@@ -131,7 +131,11 @@ async fn whoever_begins_an_agent_lends_it_what_agents_may_have_and_no_more() {
         let (tenant, id) = place(&world, &run);
         let kept = world.app.store.agent_run(tenant, id).await.unwrap().unwrap();
         let acting = world.app.engine.acting_again(tenant, &kept.asker).await.unwrap();
-        assert!(acting.permissions.iter().all(|permission| permission.is_for_agents()), "{:?}", acting.permissions);
+        assert!(
+            acting.permissions.iter().all(toolgate_contracts::Permission::is_for_agents),
+            "{:?}",
+            acting.permissions
+        );
         assert!(acting.permissions.iter().next().is_some());
     })
     .await;
