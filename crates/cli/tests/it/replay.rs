@@ -118,5 +118,5 @@ fn what_cannot_be_replayed_is_refused_with_a_status_of_its_own() {
     home.write("broken.md", "no front matter");
     refused(&["replay", "run.json", "--tool", "broken.md"], 2, "broken.md");
     home.write("broken.json", r#"{"version": 1, "turns": [{"sa": "x"}]}"#);
-    refused(&["replay", "run.json", "--script", "broken.json"], 2, "broken.json");
+    refused(&["replay", "run.json", "--script", "broken.json"], 2, "unknown field `sa`");
 }
