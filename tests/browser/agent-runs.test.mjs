@@ -22,6 +22,7 @@ async function fill(api) {
   await api('PUT', '/api/v1/agents/shop/tools/write_file', {})
 }
 
+const timeline = (page) => page.getByRole('list', { name: 'Timeline' }).locator('> li')
 const answer = (page) => page.getByRole('region', { name: 'Answer' })
 
 productTest('an agent is run from its page, and its answer shows what it rests on', async ({ server, browser }) => {
@@ -50,6 +51,13 @@ productTest('an agent is run from its page, and its answer shows what it rests o
   await answer(page).getByText('59.70').waitFor()
   await answer(page).getByText('scripted', { exact: true }).waitFor()
   await answer(page).getByText('1,520 in').waitFor()
+  // What was asked, and the turns with their calls below them.
+  await page.getByRole('region', { name: 'Prompt' }).getByText('What do I owe for 3 lamps at 19.90?').waitFor()
+  await timeline(page).nth(2).waitFor()
+  const lines = await timeline(page).allInnerTexts()
+  assert.match(lines[0], /^Turn 1\b[^]*scripted[^]*240 tokens in, 18 out/)
+  assert.match(lines[1], /^calculator/)
+  assert.match(lines[2], /^Turn 2\b[^]*Three lamps cost \*\*59\.70\*\*/)
   assert.equal(await page.locator('main img').count(), 0)
   await page.getByText('live', { exact: true }).waitFor({ state: 'detached' })
   await assertAccessible(page)
@@ -114,15 +122,18 @@ productTest('a run that waits is gone on with once somebody decided, and runs un
   const under = page.getByRole('region', { name: 'Runs under it' })
   await under.getByRole('link', { name: 'Look closer' }).waitFor()
   assert.equal(await under.locator('li li').count(), 1)
-  await page.getByRole('button', { name: 'Resume' }).click()
-  await page.getByText('It is taken up, if nobody was at it.').waitFor()
+  // It goes on by itself once somebody has decided: there is nothing to resume, and a way to where that is done.
+  assert.equal(await page.getByRole('button', { name: 'Resume' }).count(), 0)
+  const waits = page.getByRole('list', { name: 'Waiting for approval' }).getByRole('link', { name: 'Open the approval' })
+  assert.match(await waits.getAttribute('href'), /^\/approvals\//)
+  await page.getByText('it waits for an approval', { exact: true }).waitFor()
   await page.getByRole('button', { name: 'More for this run' }).click()
   assert.equal(await page.getByRole('menuitem', { name: /Export/ }).getAttribute('aria-disabled'), 'true')
   await page.keyboard.press('Escape')
   await assertAccessible(page)
   await picture(page, 'agent-run-waiting')
-  const [card] = (await api('GET', '/api/v1/approvals?state=open')).items
-  await page.goto(`${server.url}/approvals/${card.id}`)
+  await waits.click()
+  await page.waitForURL('**/approvals/*')
   const approve = page.getByTestId('decision').getByRole('button', { name: 'Approve', exact: true })
   await page.waitForFunction((button) => !button.hasAttribute('aria-disabled'), await approve.elementHandle())
   await approve.click()
@@ -140,4 +151,43 @@ productTest('a run that waits is gone on with once somebody decided, and runs un
   const button = seen.page.getByRole('button', { name: 'Run', exact: true })
   await button.waitFor()
   assert.match((await button.getAttribute('title')) ?? '', /agents\.run/)
+})
+
+productTest('what a model says is shown as it comes, also of an agent that it asks, and a changed input with both', async ({ server, browser }) => {
+  const api = asOwner(server)
+  const slow = { version: 1, turns: [
+    { when: { last_user_contains: 'clerk' }, call: [{ tool: 'delegateToAgent', input: { agent: 'clerk', prompt: 'What do 3 lamps cost?' } }] },
+    { when: { last_tool: 'delegateToAgent' }, call: [{ tool: 'write_file', input: { path: 'a.txt', text: 'hello' } }] },
+    { when: { last_tool: 'write_file' }, say: 'It is written, and the clerk has been asked.', chunks: 6, delay_ms: 1500 },
+  ] }
+  const clerk = { version: 1, turns: [{ say: 'They cost 59.70.' }] }
+  await api('PUT', '/api/v1/providers/slow', { name: 'slow', kind: 'scripted', script: slow })
+  await api('PUT', '/api/v1/providers/clerk', { name: 'clerk', kind: 'scripted', script: clerk })
+  await api('POST', '/api/v1/agents', { name: 'clerk', model: 'clerk/any', toolset: 'open' })
+  await api('POST', '/api/v1/agents', { name: 'boss', model: 'slow/any', toolset: 'open' })
+  await api('PUT', '/api/v1/agents/boss/tools/write_file', {})
+  const run = await api('POST', '/api/v1/agents/boss/runs?wait=20', { prompt: 'Ask the clerk and write it down', title: 'Boss' })
+  assert.equal(run.state, 'waiting_human')
+  const { page, complaints } = await signedIn(browser, server)
+  await page.goto(`${server.url}/runs/${run.id}`)
+  await timeline(page).filter({ hasText: 'They cost 59.70.' }).waitFor()
+  const [card] = (await api('GET', '/api/v1/approvals?state=open')).items
+  await api('POST', `/api/v1/approvals/${card.id}/decide`, { decision: 'approve', input: { path: 'b.txt', text: 'good day' } })
+  const speaking = timeline(page).filter({ hasText: 'running' }).filter({ hasText: 'It is written' })
+  await speaking.waitFor()
+  await picture(page, 'agent-run-speaking')
+  await answer(page).getByText('the clerk has been asked').waitFor()
+  const changed = timeline(page).filter({ hasText: 'input changed' })
+  await assertAccessible(page)
+  await picture(page, 'agent-run-turns')
+  await assertFits(page, PHONE)
+  await picture(page, 'agent-run-turns-phone')
+  await page.setViewportSize(DESKTOP)
+  await changed.getByRole('link', { name: 'write_file' }).click()
+  const both = page.getByRole('region', { name: 'Changed input' })
+  await both.getByText('a.txt').first().waitFor()
+  await both.getByText('b.txt').first().waitFor()
+  await assertAccessible(page)
+  await picture(page, 'call-changed-input')
+  assert.deepEqual(complaints, [])
 })

@@ -92,7 +92,7 @@ const call = createRoute({
 const runs = createRoute({
   getParentRoute: () => shell,
   path: '/runs',
-  validateSearch: texts('state', 'agent'),
+  validateSearch: texts('state', 'agent', 'kind'),
   component: lazyRouteComponent(() => import('../pages/runs/RunsPage'), 'RunsPage'),
 })
 const run = createRoute({

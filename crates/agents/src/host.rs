@@ -15,6 +15,7 @@ mod ending;
 mod listening;
 mod start;
 mod tools;
+mod turns;
 mod view;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ pub(crate) use asking::BYTES_PER_TOKEN;
 pub(crate) use bundle::erased;
 pub(crate) use start::BegunBy;
 pub use start::{NewAgentRun, PROMPT_BYTES_MAX};
+pub use turns::{TURN_TEXT_BYTES_MAX, TurnCall, TurnState, TurnView};
 pub use view::{AgentRunView, ModelUse};
 
 use crate::models::Models;

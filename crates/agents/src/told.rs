@@ -11,6 +11,11 @@ use crate::model::ToolAnswer;
 /// Of one output; the rest is read by `readResult`.
 pub const SHOWN_BYTES_MAX: usize = 16 * 1024;
 
+/// What stands before what a call gave that a person approved with another input.
+const EDITED: &str = "A person changed the input of this call before approving it. What ran:";
+/// Of an error's details: what whoever is told may do.
+const REMEDY: &str = "remedy";
+
 /// The reason of a call that the model goes on without.
 const PENDING: &str = "approval_pending";
 
@@ -30,16 +35,29 @@ pub fn answer(call_id: String, name: String, envelope: &Envelope) -> ToolAnswer 
 }
 
 fn text(envelope: &Envelope) -> (String, bool) {
+    let (text, is_error) = outcome(envelope);
+    if !envelope.edited || envelope.status == Status::Rejected {
+        return (text, is_error);
+    }
+    // The model asked for something else, and would take this for what came of that.
+    let ran = json::canonical(&envelope.input);
+    (shortened(&format!("{EDITED} {ran}\n\n{text}"), envelope), is_error)
+}
+
+fn outcome(envelope: &Envelope) -> (String, bool) {
     if let Some(error) = &envelope.error {
         // Nothing went wrong: it is not there yet.
         if error.reason() == PENDING {
             return (error.message.clone(), false);
         }
         let code = serde_json::to_value(error.code).ok().and_then(|code| code.as_str().map(str::to_owned));
-        let mut text = format!("{}: {}", code.unwrap_or_default(), error.message);
+        let mut text = format!("{}: {}", code.unwrap_or_default(), without_commands(&error.message));
         // What a model can act on: where it was wrong, and when to try again.
         if let Some(details) = &error.details {
-            let details = serde_json::to_value(details).unwrap_or_default();
+            let mut details = details.clone();
+            if let Value::Object(members) = &mut details {
+                members.retain(|name, value| name != REMEDY || !value.as_str().is_some_and(is_command));
+            }
             text = format!("{text}\n{}", json::canonical(&details));
         }
         if let Some(seconds) = error.retry_after_s {
@@ -51,6 +69,18 @@ fn text(envelope: &Envelope) -> (String, bool) {
         return (format!("{}: there is no result", envelope.status), true);
     }
     (shortened(&whole(envelope), envelope), false)
+}
+
+/// A message without the parts that tell people what to type: a model has no command line.
+fn without_commands(message: &str) -> String {
+    let parts: Vec<&str> = message.split("; ").collect();
+    let kept: Vec<&str> = parts.iter().copied().filter(|part| !is_command(part)).collect();
+    // One that is nothing else says at least that.
+    if kept.is_empty() { message.to_owned() } else { kept.join("; ") }
+}
+
+fn is_command(text: &str) -> bool {
+    text.contains("`toolgate ")
 }
 
 /// An output as one text: what `readResult` pages through. Its members are sorted: an output that was read back says what

@@ -124,6 +124,8 @@ impl Session {
                 let config = self.config(path, &[])?;
                 log::of_command(&config)?;
                 let app = App::open(config, &folder.path, code_tools(), Clock::System, Rng::System).await?;
+                // Where a server on this folder would show its runs.
+                app.host.show_at(app.trace_address());
                 let local = Local::own(app, *folder, self.tenant.clone());
                 Ok(Client::Local(Box::new(local.acting_with(credential)?)))
             }

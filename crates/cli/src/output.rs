@@ -135,7 +135,7 @@ impl Output {
     /// What went wrong with something whose result is printed all the same, on standard error.
     pub fn complain(&self, told: &str, places: &[String], hint: &str) {
         let mut lines = vec![format!("{} {}", self.errors.bad("error:"), clean(told))];
-        lines.extend(places.iter().map(|place| format!("  {}", clean_line(place))));
+        lines.extend(places.iter().map(|place| format!("  {}", clean_indented(place))));
         if !hint.is_empty() {
             lines.push(format!("  {} {}", self.errors.hint("hint:"), clean_line(hint)));
         }
@@ -204,6 +204,12 @@ pub fn clean(text: &str) -> String {
 /// The same on one line.
 pub fn clean_line(text: &str) -> String {
     clean(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The same, and what is indented stays so: lines of code mean something by it.
+fn clean_indented(text: &str) -> String {
+    let line = text.trim_start_matches(' ');
+    format!("{}{}", " ".repeat(text.len() - line.len()), clean_line(line))
 }
 
 /// JSON may escape any character of a string, and such characters are nowhere else in it: the value stays the same.

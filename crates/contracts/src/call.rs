@@ -54,6 +54,18 @@ words! {
     }
 }
 
+words! {
+    /// What drives a run: an agent's model, a workflow's graph, or whoever makes the calls.
+    RunKind { Agent = "agent", Workflow = "workflow", Calls = "calls" }
+}
+
+#[expect(clippy::derivable_impls, reason = "words have no place for what is derived")]
+impl Default for RunKind {
+    fn default() -> Self {
+        Self::Calls
+    }
+}
+
 impl RunState {
     pub const fn is_final(self) -> bool {
         match self {
@@ -240,6 +252,9 @@ pub struct Envelope {
     /// Things the caller should know that are no failure: an old name, a deprecated version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// A person approved it with another input than was asked for: `input` is what ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
 }
 
 /// Seed 003's eleven members and no others.

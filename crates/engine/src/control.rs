@@ -566,7 +566,7 @@ fn told<'a>(record: &'a CallRecord, status: Status, ended: &'a Ended) -> End<'a>
         error: ended.error.as_ref(),
         // What was settled afterwards was told when it was lost.
         ran: ended.attempts > 0 && record.status != Status::OutcomeUnknown,
-        began: record.created_at,
+        began: record.started_at.unwrap_or(record.created_at),
     }
 }
 

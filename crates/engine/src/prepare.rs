@@ -77,6 +77,7 @@ impl Engine {
             telling: Telling::default(),
         };
         Ok(Prepared {
+            began: call.created_at,
             call: Arc::new(call),
             source,
             workspace,

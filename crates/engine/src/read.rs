@@ -244,6 +244,7 @@ impl Engine {
             leaf.map(|leaf| Receipt { entry_digest: leaf.digest, log: self.log_of(tenant), index: leaf.index });
         let now = self.clock.now();
         Ok(Envelope {
+            edited: record.proposed_input.is_some(),
             id: record.id,
             status: record.status,
             run_id: record.run,

@@ -36,6 +36,8 @@ use tracing::Instrument as _;
 /// A call with everything that its record needs.
 pub(crate) struct Prepared {
     pub call: Arc<Call>,
+    /// From when on its time counts: when it was asked for, or when people had decided.
+    pub began: Timestamp,
     pub source: Source,
     pub workspace: Option<WorkspaceId>,
     pub decision: Decision,
@@ -188,7 +190,7 @@ impl Prepared {
         if ended.truncated {
             data["truncated"] = true.into();
         }
-        data["duration_ms"] = (at.millis() - self.call.created_at.millis()).into();
+        data["duration_ms"] = (at.millis() - self.began.millis()).max(0).into();
         let event_type = match status {
             Status::Completed => EventType::ToolCompleted,
             Status::Cancelled => EventType::ToolCancelled,
@@ -208,7 +210,7 @@ impl Prepared {
             status,
             error: ended.error.as_ref(),
             ran: ended.attempts > 0 || ended.cached,
-            began: call.created_at,
+            began: self.began,
         }
     }
 
@@ -482,7 +484,7 @@ impl Engine {
     }
 
     fn count(&self, prepared: &Prepared, status: Status, error: Option<&ToolError>, now: Timestamp) {
-        let seconds = seconds_between(prepared.call.created_at, now);
+        let seconds = seconds_between(prepared.began, now);
         let tool = prepared.call.tool.tool.name.as_str();
         self.metrics.call_finished(tool, status, error.map(|error| error.code), prepared.source, seconds);
         if prepared.decision.refused_at.is_some()
@@ -504,7 +506,7 @@ impl Engine {
             input: Value::clone(&call.input),
             output: ended.output,
             error: ended.error,
-            t_start: call.created_at,
+            t_start: prepared.began,
             t_end: now,
             cached: ended.cached,
             truncated: ended.truncated,
@@ -513,6 +515,8 @@ impl Engine {
             cost: ended.cost,
             receipt: Some(Receipt { entry_digest: digest, log: self.log_of(call.tenant), index: None }),
             warnings: prepared.warnings.clone(),
+            // Whoever waits for a decision reads the record.
+            edited: false,
         }
     }
 }

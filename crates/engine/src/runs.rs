@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolgate_contracts::agent::MAX_DEPTH_DEFAULT;
-use toolgate_contracts::call::RunState;
+use toolgate_contracts::call::{RunKind, RunState};
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
@@ -38,6 +38,9 @@ pub struct NewRun {
     /// Chosen beforehand by whoever must find it again, also after they were cut off. Nobody outside chooses one.
     #[serde(skip)]
     pub id: Option<RunId>,
+    /// What drives it. Nobody outside says that either: what they open are runs of calls.
+    #[serde(skip)]
+    pub kind: RunKind,
     pub title: Option<String>,
     /// An agent by id or name, one that the caller manages.
     pub agent: Option<String>,
@@ -106,7 +109,7 @@ impl Engine {
         more: impl FnOnce(&mut Change, &Run) + Send,
     ) -> Result<Run, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
-        let NewRun { id, title, agent, parent_run_id: _, limits, labels, origins } = new;
+        let NewRun { id, kind, title, agent, parent_run_id: _, limits, labels, origins } = new;
         check_title("title", title.as_deref())?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
@@ -137,6 +140,7 @@ impl Engine {
             agent_id: agent,
             principal: caller.principal,
             title,
+            kind,
             state: RunState::Running,
             reason: None,
             limits: within(canonical_limits(registry, caller, agent, limits, now)?, parent.as_ref()),
@@ -144,6 +148,7 @@ impl Engine {
             origins: serde_json::to_value(&origins).unwrap_or_default(),
             calls_counted: 0,
             waited_ms: 0,
+            frozen_at: None,
             created_at: now,
             updated_at: now,
         };
@@ -344,6 +349,7 @@ impl Engine {
             agent_id: call.agent,
             principal: call.principal,
             title: Some(details.tool_title.clone()),
+            kind: RunKind::Calls,
             state,
             reason: None,
             limits: Limits::default(),
@@ -351,6 +357,7 @@ impl Engine {
             origins: Value::Object(Map::new()),
             calls_counted: 1,
             waited_ms: 0,
+            frozen_at: None,
             created_at: call.created_at,
             updated_at: call.completed_at.unwrap_or(call.created_at),
         };
@@ -370,6 +377,7 @@ impl Engine {
             egress_class: call.class.to_string(),
             status: call.status,
             approval_status: call.approval_status,
+            approval_id: call.approval,
             step_title: None,
             mode: call.mode.to_string(),
             cached: call.cached,

@@ -11,6 +11,8 @@ CREATE TABLE runs (
     agent_id {uuid},
     principal TEXT NOT NULL,
     title TEXT,
+    -- What drives it: an agent's model, a workflow's graph, or whoever makes the calls.
+    kind TEXT NOT NULL DEFAULT 'calls' CONSTRAINT runs_kind CHECK (kind IN ('agent', 'workflow', 'calls')),
     state TEXT NOT NULL CONSTRAINT runs_state
         CHECK (state IN ('queued', 'running', 'waiting_human', 'completed', 'failed', 'cancelled')),
     limits TEXT NOT NULL DEFAULT '{}',
@@ -25,6 +27,7 @@ CREATE TABLE runs (
     next_seq {int} NOT NULL DEFAULT 0,
     calls_counted {int} NOT NULL DEFAULT 0,
     event_seq {int} NOT NULL DEFAULT 0,
+    -- Since when a kill switch holds it up, or its agent is frozen. It is no state: the run is where it was.
     frozen_at {int},
     -- Since when it waits for people, and how long it did before: that time is not its own.
     waiting_since {int},
@@ -35,6 +38,7 @@ CREATE TABLE runs (
 ) {strict};
 CREATE INDEX runs_principal ON runs (tenant_id, principal, id);
 CREATE INDEX runs_root ON runs (tenant_id, root_run_id, id);
+CREATE INDEX runs_frozen ON runs (tenant_id, agent_id) WHERE frozen_at IS NOT NULL;
 CREATE INDEX runs_open ON runs (tenant_id, state, id) WHERE state IN ('queued', 'running', 'waiting_human');
 
 CREATE TABLE steps (
@@ -70,6 +74,11 @@ CREATE TABLE agent_runs (
     reader TEXT,
     outputs TEXT,
     is_open {int} NOT NULL DEFAULT 1,
+    -- Questions that went out and have no answer, and what they count for: all that was held for them.
+    unanswered {int} NOT NULL DEFAULT 0,
+    unanswered_input {int} NOT NULL DEFAULT 0,
+    unanswered_output {int} NOT NULL DEFAULT 0,
+    unanswered_micros {int} NOT NULL DEFAULT 0,
     created_at {int} NOT NULL,
     PRIMARY KEY (tenant_id, run_id),
     FOREIGN KEY (tenant_id, run_id) REFERENCES runs (tenant_id, id) ON DELETE CASCADE
@@ -83,6 +92,8 @@ CREATE TABLE agent_turns (
     turn {int} NOT NULL,
     -- What is held of budgets as long as there is no answer.
     holds TEXT NOT NULL,
+    -- What it may take at most: tokens, and their price.
+    may_take TEXT NOT NULL,
     answer TEXT,
     -- Calls of this turn that the model was told of otherwise than their records say: those that have none, and those
     -- that it did not wait for.
@@ -564,6 +575,11 @@ CREATE TABLE usage (
     -- What callers reported; kept beside, never trusted.
     reported_micros {int} NOT NULL DEFAULT 0,
     units {int} NOT NULL,
+    -- Questions that hosted agents asked their models. They are of no tool: its id is nil.
+    questions {int} NOT NULL DEFAULT 0,
+    input_tokens {int} NOT NULL DEFAULT 0,
+    cached_tokens {int} NOT NULL DEFAULT 0,
+    output_tokens {int} NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, day, agent_id, tool_id)
 ) {strict};
 
@@ -729,9 +745,11 @@ CREATE TABLE workflow_nodes (
     run_id {uuid} NOT NULL,
     -- Ids and, below a map, indices: `each/0/look`.
     path TEXT NOT NULL,
+    -- The same without indices: its place in the graph.
+    node TEXT NOT NULL,
     kind TEXT NOT NULL,
     state TEXT NOT NULL CONSTRAINT workflow_nodes_state
-        CHECK (state IN ('running', 'waiting', 'completed', 'failed', 'skipped')),
+        CHECK (state IN ('running', 'waiting', 'completed', 'failed', 'skipped', 'cancelled')),
     step_id {uuid},
     -- The place of its call in the run: asked for again, the same call answers.
     seq {int},

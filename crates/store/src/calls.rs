@@ -15,7 +15,7 @@ use crate::change::{Change, Expect};
 use crate::value::json_text;
 
 pub use list::{CallFilter, CallSummary, Sight, TokenSight, ToolVersions};
-pub use record::{CallRecord, Interrupted};
+pub use record::{CallRecord, Interrupted, Placed};
 pub use toolgate_contracts::{ApprovalStatus, Status};
 
 /// The smallest id of a moment: ids are time-ordered.

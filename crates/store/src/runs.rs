@@ -13,13 +13,14 @@ use crate::error::Error;
 use crate::scope::Scope;
 use crate::{Row, Store, Value};
 
-pub use toolgate_contracts::call::RunState;
+pub use toolgate_contracts::call::{RunKind, RunState};
 
 /// Which runs are listed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunFilter {
     pub state: Option<RunState>,
     pub agent: Option<AgentId>,
+    pub kind: Option<RunKind>,
 }
 
 /// A run as it is kept.
@@ -37,6 +38,8 @@ pub struct Run {
     pub principal: Principal,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// What drives it.
+    pub kind: RunKind,
     pub state: RunState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -47,8 +50,11 @@ pub struct Run {
     pub origins: serde_json::Value,
     /// How many calls were counted against `max_tool_calls`.
     pub calls_counted: u32,
-    /// How long it waited for people: that time does not count against `max_wall_s`.
+    /// How long it waited for people, or stood still: that time does not count against `max_wall_s`.
     pub waited_ms: u64,
+    /// Since when a kill switch holds it up, or its agent is frozen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -65,7 +71,7 @@ pub struct Step {
 
 const COLUMNS: &str =
     "id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason, limits, labels,
-    origins, calls_counted, waited_ms, created_at, updated_at";
+    origins, calls_counted, waited_ms, created_at, updated_at, kind, frozen_at";
 
 impl Change {
     pub fn insert_run(&mut self, run: &Run) -> &mut Self {
@@ -77,6 +83,7 @@ impl Change {
             agent_id,
             principal,
             title,
+            kind,
             state,
             reason,
             limits,
@@ -84,13 +91,14 @@ impl Change {
             origins,
             calls_counted,
             waited_ms: _,
+            frozen_at: _,
             created_at,
             updated_at,
         } = run;
         self.then(
             "INSERT INTO runs (tenant_id, id, root_run_id, parent_run_id, workspace_id, agent_id, principal, title, state, reason,
-                limits, labels, origins, calls_counted, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+                limits, labels, origins, calls_counted, created_at, updated_at, kind)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
             [
                 (*id).into(),
                 (*root_run_id).into(),
@@ -107,18 +115,19 @@ impl Change {
                 (*calls_counted).into(),
                 (*created_at).into(),
                 (*updated_at).into(),
+                kind.as_str().into(),
             ],
         )
     }
 
     /// Takes `calls` places and counts as many, also those that a limit then refuses. Returned are the first place and
-    /// the new count; a run that has ended or is frozen is refused with `refused`.
+    /// the new count; a run that has ended is refused with `refused`.
     pub fn count_calls(&mut self, run: RunId, calls: u32, now: Timestamp, refused: Fault) -> &mut Self {
         self.expecting(
             Expect::Rows(1, refused),
             "UPDATE runs SET next_seq = next_seq + $3, calls_counted = calls_counted + $3, updated_at = $4,
                 state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
-             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human')
              RETURNING next_seq - $3, calls_counted",
             [run.into(), i64::from(calls).into(), now.into()],
         )
@@ -131,7 +140,7 @@ impl Change {
             "UPDATE runs SET next_seq = CASE WHEN next_seq > CAST($3 AS bigint) THEN next_seq ELSE CAST($3 AS bigint) + 1 END,
                 calls_counted = calls_counted + 1,
                 updated_at = $4, state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
-             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human')
              RETURNING CAST($3 AS bigint), calls_counted",
             [run.into(), i64::from(seq).into(), now.into()],
         )
@@ -142,7 +151,7 @@ impl Change {
         self.expecting(
             Expect::Rows(1, refused),
             "UPDATE runs SET calls_counted = calls_counted + 1, updated_at = $3
-             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human')
              RETURNING calls_counted",
             [run.into(), now.into()],
         )
@@ -175,6 +184,26 @@ impl Change {
         self.append_taken(run, event, now)
     }
 
+    /// Open runs of this agent, or of none, stand still since then.
+    pub fn freeze_runs(&mut self, agent: Option<AgentId>, since: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE runs SET frozen_at = CASE WHEN created_at > $4 THEN created_at ELSE $4 END
+             WHERE tenant_id = $1 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL
+                AND (agent_id = $2 OR ($3 AND agent_id IS NULL))",
+            [agent.into(), agent.is_none().into(), since.into()],
+        )
+    }
+
+    /// And go on. The time is not theirs; where they wait for people, the wait has it already.
+    pub fn thaw_runs(&mut self, agent: Option<AgentId>, now: Timestamp) -> &mut Self {
+        self.then(
+            "UPDATE runs SET frozen_at = NULL,
+                waited_ms = waited_ms + CASE WHEN waiting_since IS NULL THEN CAST($4 AS bigint) - frozen_at ELSE 0 END
+             WHERE tenant_id = $1 AND frozen_at IS NOT NULL AND (agent_id = $2 OR ($3 AND agent_id IS NULL))",
+            [agent.into(), agent.is_none().into(), now.into()],
+        )
+    }
+
     pub fn insert_step(&mut self, step: &Step) -> &mut Self {
         let Step { id, run_id, agent_id, title, created_at } = step;
         self.then(
@@ -189,6 +218,20 @@ impl Store {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE tenant_id = $1 AND id = $2");
         let rows = self.query(&Scope::Tenant(tenant), &sql, vec![id.into()]).await?;
         rows.first().map(run).transpose()
+    }
+
+    /// Whose runs are open and go on.
+    pub async fn running_agents(&self, tenant: TenantId) -> Result<Vec<Option<AgentId>>, Error> {
+        let sql = "SELECT DISTINCT agent_id FROM runs
+            WHERE tenant_id = $1 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL";
+        self.query(&Scope::Tenant(tenant), sql, vec![]).await?.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// Whose runs stand still, whoever's.
+    pub async fn frozen_runs(&self) -> Result<Vec<(TenantId, Option<AgentId>)>, Error> {
+        let sql = "SELECT DISTINCT tenant_id, agent_id FROM runs WHERE frozen_at IS NOT NULL";
+        let rows = self.query(&Scope::Everyone("whose runs go on"), sql, vec![]).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
     }
 
     /// The runs under a root, it included, oldest first.
@@ -230,11 +273,11 @@ impl Store {
         &self,
         tenant: TenantId,
         sight: &Sight,
-        RunFilter { state, agent }: RunFilter,
+        RunFilter { state, agent, kind }: RunFilter,
         cursor: Option<&str>,
         limit: u32,
     ) -> Result<Page<Run>, Fault> {
-        let filter = format!("{state:?} {agent:?}");
+        let filter = format!("{state:?} {agent:?} {kind:?}");
         let list = ListOf { tenant, list: "runs", filter: &filter };
         let before = cursor.map(|cursor| list.key(cursor)).transpose()?;
         let mut condition = String::new();
@@ -251,6 +294,9 @@ impl Store {
         }
         if let Some(agent) = agent {
             condition = format!("{condition} AND agent_id = ${}", bind(agent.into(), &mut parameters));
+        }
+        if let Some(kind) = kind {
+            condition = format!("{condition} AND kind = ${}", bind(kind.as_str().into(), &mut parameters));
         }
         match sight {
             Sight::Everything => {}
@@ -302,6 +348,8 @@ fn run(row: &Row) -> Result<Run, Error> {
         waited_ms: u64::try_from(row.get::<i64>(13)?).unwrap_or(0),
         created_at: row.get(14)?,
         updated_at: row.get(15)?,
+        kind: row.parse(16)?,
+        frozen_at: row.get(17)?,
     })
 }
 

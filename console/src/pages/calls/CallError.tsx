@@ -15,6 +15,7 @@ export function CallError({ error, call }: { error: Schemas['ToolError']; call: 
   const reason = reasonOf(error)
   const remedy = remedyOf(error, call.name)
   const upstream = upstreamOf(error)
+  const traceback = tracebackOf(error.details)
   const rest = moreOf(error.details)
   return (
     <section className={css.error} aria-label="Error">
@@ -49,14 +50,21 @@ export function CallError({ error, call }: { error: Schemas['ToolError']; call: 
         <code>{error.code}</code>
         {reason && <code>{revealed(reason)}</code>}
       </p>
+      {traceback !== undefined && <pre className={css.traceback}>{revealed(traceback)}</pre>}
       {rest && <Json value={rest} openDepth={2} />}
     </section>
   )
 }
 
+/** Where in its code a tool failed: its lines mean something by where they begin. */
+function tracebackOf(details: unknown): string | undefined {
+  const { traceback } = (details ?? {}) as { traceback?: unknown }
+  return typeof traceback === 'string' && traceback.trim() !== '' ? traceback.trimEnd() : undefined
+}
+
 /** What the details say beyond what is written out above. */
 function moreOf(details: unknown): object | undefined {
   if (typeof details !== 'object' || details === null) return undefined
-  const { reason: _, violations: __, ...rest } = details as Record<string, unknown>
+  const { reason: _, violations: __, traceback: ___, ...rest } = details as Record<string, unknown>
   return Object.keys(rest).length > 0 ? rest : undefined
 }

@@ -14,6 +14,7 @@ import { Body, Page } from '../../ui/Page'
 import { Problem } from '../../ui/Problem'
 import { Section } from '../../ui/Section'
 import { SkeletonRows } from '../../ui/Skeleton'
+import { Difference } from '../approvals/Difference'
 import { Actions } from './Actions'
 import { Approval } from './Approval'
 import css from './Call.module.css'
@@ -96,10 +97,8 @@ function Shown({ call, frame }: { call: Call; frame: 'drawer' | 'page' }) {
         )}
       </Section>
       {call.proposed_input && (
-        <Section title="Proposed input" note="What was first asked for, before whoever approved changed it.">
-          <div className={css.sheet}>
-            <Json value={call.proposed_input} />
-          </div>
+        <Section title="Changed input" note="What whoever approved changed of what was first asked for.">
+          <Difference before={call.proposed_input} after={call.input} />
         </Section>
       )}
       <Section title="Details">

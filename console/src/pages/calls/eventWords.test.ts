@@ -31,3 +31,23 @@ it('a limit says which one and how much was used', () => {
 it('what a model says is shown as it comes', () => {
   expect(words('model.delta', { text: ' Three lamps. ' })).toBe('Three lamps.')
 })
+
+it.each([
+  ['run.started', { title: 'Lamps' }, 'it began, “Lamps”'],
+  ['run.started', { run_id: '019a8f00-0000-7000-8000-00000000abcd' }, 'the run …0000abcd below began'],
+  ['run.waiting', { approval_id: 'a' }, 'it waits for an approval'],
+  ['run.waiting', { input_id: 'i' }, 'it waits for an answer'],
+  ['run.resumed', { approval_id: 'a' }, 'it goes on'],
+  ['run.completed', {}, 'it ended'],
+  ['run.failed', { message: 'too busy', code: 'PROVIDER_ERROR' }, 'it failed: too busy, PROVIDER_ERROR'],
+  ['tool.needs_approval', { tool: 'write_file' }, 'write_file, a person must decide'],
+  ['tool.approved', { tool: 'write_file' }, 'write_file, it may run'],
+  ['approval.requested', { need: 1 }, 'people are asked'],
+  ['approval.requested', { need: 2 }, '2 people must approve'],
+  ['approval.decided', { state: 'approved' }, 'approved'],
+  ['approval.expired', {}, 'nobody decided in time'],
+  ['input.requested', { input_id: 'i' }, 'people are asked a question'],
+  ['input.submitted', { input_id: 'i' }, 'the question was answered'],
+])('%s says what happened', (type, data, told) => {
+  expect(words(type, data)).toBe(told)
+})

@@ -18,6 +18,7 @@ export function eventWords(
     ...(type?.startsWith('model.') ? modelWords(type, told) : []),
     ...(type === 'limit.reached' ? limitWords(told) : []),
     text('tool'),
+    type ? plainWords(type, told) : '',
     title && `“${title}”`,
     text('text').trim(),
     [text('code'), reason].filter(Boolean).join(' ') || text('decision'),
@@ -26,6 +27,50 @@ export function eventWords(
   ].filter(Boolean)
   const words = parts.join(', ')
   return words.length > WORDS_MAX ? `${words.slice(0, WORDS_MAX)}…` : words
+}
+
+/** What happened, of events whose data are ids alone. */
+function plainWords(type: string, told: Record<string, unknown>): string {
+  const isBelow = typeof told.run_id === 'string'
+  const subject = isBelow ? `the run …${String(told.run_id).slice(-8)} below` : 'it'
+  switch (type) {
+    case 'run.started':
+      return `${subject} began`
+    case 'run.waiting':
+      return told.approval_id ? 'it waits for an approval' : told.input_id ? 'it waits for an answer' : 'it waits'
+    case 'run.resumed':
+      return 'it goes on'
+    case 'run.completed':
+      return `${subject} ended`
+    case 'run.failed':
+      return typeof told.message === 'string' ? `${subject} failed: ${told.message}` : `${subject} failed`
+    case 'run.cancelled':
+      return isBelow ? 'cancelled, since the run above it ended' : 'it was cancelled'
+    case 'tool.needs_approval':
+      return 'a person must decide'
+    case 'tool.approved':
+      return 'it may run'
+    case 'approval.requested':
+      return typeof told.need === 'number' && told.need > 1 ? `${told.need} people must approve` : 'people are asked'
+    case 'approval.decided':
+      return told.state === 'approved' ? 'approved' : String(told.state ?? 'decided')
+    case 'approval.rejected':
+      return 'rejected'
+    case 'approval.expired':
+      return 'nobody decided in time'
+    case 'input.requested':
+      return 'people are asked a question'
+    case 'input.submitted':
+      return 'the question was answered'
+    case 'step.started':
+      return 'a step began'
+    case 'step.completed':
+      return 'a step ended'
+    case 'step.failed':
+      return 'a step failed'
+    default:
+      return ''
+  }
 }
 
 /** What a question to a model took: `answer 2, 1 call, 240 tokens in (200 cached), 18 out, cost 0.01`. */

@@ -1,5 +1,5 @@
 // A run as it goes: what it did when, what it waits for, what it cost.
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useMutation, useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { Ban, List, Play } from 'lucide-react'
 import { lazy, Suspense, useEffect, useState } from 'react'
@@ -26,15 +26,16 @@ import { SkeletonRows } from '../../ui/Skeleton'
 import { Time } from '../../ui/Time'
 import { CallDrawer } from '../calls/CallDrawer'
 import { Events } from '../calls/Events'
-import { workflowOf } from '../workflows/words'
 import { Answer } from './Answer'
+import { Prompt } from './Prompt'
 import { Questions } from './Questions'
-import { bundleOf, endRun, isEnded, type RunView, resumeRun, runQueries, useRunChange } from './queries'
+import { bundleOf, endRun, isEnded, type RunView, resumeRun, runQueries, type Turn, useRunChange } from './queries'
 import css from './RunPage.module.css'
 import { RunsUnder } from './RunsUnder'
 import { type ModelUse, modelUseOf, sumOf, timelineOf } from './rows'
 import { Timeline } from './Timeline'
 import { type Following, useRunEvents } from './useRunEvents'
+import { Waiting } from './Waiting'
 
 // Few runs are of workflows.
 const WorkflowRun = lazy(async () => ({ default: (await import('./WorkflowRun')).WorkflowRun }))
@@ -74,17 +75,19 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
   const [open, setOpen] = useState<string>()
   const [isEnding, setEnding] = useState(false)
   const ended = isEnded(view.state)
-  const { events, following } = useRunEvents(view.id, ended)
+  const { events, words, following } = useRunEvents(view.id, ended)
   const questions = useQuery(runQueries.questions(view.id)).data?.items ?? []
-  // Only a run that a model drives has outputs: it was begun here just now, or its model was asked.
-  const hosted = useQuery({ ...runQueries.outputs(view.id), enabled: events.some(({ type }) => isOfModel(type)) }).data
-  const workflow = useQuery({ ...runQueries.workflow(view.id), enabled: workflowOf(view) !== undefined }).data
+  const hosted = useQuery({ ...runQueries.outputs(view.id), enabled: view.kind === 'agent' }).data
+  const workflow = useQuery({ ...runQueries.workflow(view.id), enabled: view.kind === 'workflow' }).data
+  const turns = useTurns(view)
   const resume = useRunChange(resumeRun)
   const bundle = useMutation({ mutationFn: bundleOf })
   const now = useTick(ended)
-  const timeline = timelineOf(view, questions, events, now)
+  const timeline = timelineOf(view, questions, events, now, turns, words)
   const title = view.title ?? `Run …${view.id.slice(-8)}`
   const why = reasonAgainst(me, view)
+  // One that waits goes on by itself, and one that somebody is at is not taken up twice.
+  const isAtRest = view.state === 'running' && hosted?.attended === false
   return (
     <Page
       title={title}
@@ -99,7 +102,7 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
           <Link {...to.calls()} search={{ run: view.id }} className={css.link}>
             <List aria-hidden="true" /> Its calls
           </Link>
-          {!ended && hosted && (
+          {isAtRest && (
             <Button
               icon={<Play aria-hidden="true" />}
               isPending={resume.isPending}
@@ -155,7 +158,9 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
         model={hosted ? undefined : modelUseOf(events)}
         isTold={hosted !== undefined && view.state === 'failed'}
       />
+      {!ended && <Waiting calls={view.calls} />}
       <Questions questions={questions} />
+      {hosted?.prompt && <Prompt text={hosted.prompt} />}
       {hosted && <Answer run={hosted} view={view} events={events} />}
       {workflow && (
         <Suspense fallback={<SkeletonRows />}>
@@ -199,7 +204,19 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
   )
 }
 
-const isOfModel = (type: string) => type.startsWith('model.')
+/** How many runs of agents below it are asked what their models said. */
+const TURNS_OF_RUNS_MAX = 20
+
+function useTurns(view: RunView): ReadonlyMap<string, readonly Turn[]> {
+  const hosted = [view, ...view.runs].filter(({ kind }) => kind === 'agent').slice(0, TURNS_OF_RUNS_MAX)
+  const found = useQueries({ queries: hosted.map(({ id, state }) => runQueries.turns(id, isEnded(state))) })
+  return new Map(
+    hosted.flatMap(({ id }, index) => {
+      const turns = found[index]?.data
+      return turns ? [[id, turns] as const] : []
+    }),
+  )
+}
 
 const TICK_MS = 1_000
 

@@ -33,6 +33,12 @@ const STATES = [
   { id: 'cancelled', label: 'cancelled' },
 ]
 
+const KINDS = [
+  { id: 'agent', label: 'of agents' },
+  { id: 'workflow', label: 'of workflows' },
+  { id: 'calls', label: 'of calls' },
+]
+
 const COLUMNS: readonly Column<RunRow>[] = [
   { id: 'title', label: 'Run', width: 'minmax(220px, 1fr)', phone: true, cell: (run) => <Title run={run} /> },
   { id: 'state', label: 'State', width: '156px', phone: true, cell: ({ state }) => <RunBadge state={state} /> },
@@ -56,10 +62,13 @@ const COLUMNS: readonly Column<RunRow>[] = [
   },
 ]
 
+const NO_CHOICE: Chosen = { state: '', agent: '', kind: '' }
+
 function Title({ run }: { run: RunRow }) {
   return (
     <span className={css.title}>
       <span>{run.title ? revealed(run.title) : <code>…{run.id.slice(-8)}</code>}</span>
+      {run.kind === 'workflow' && <span className={css.quiet}>workflow</span>}
       {run.parent_run_id && <span className={css.quiet}>under another run</span>}
       {run.reason && <span className={css.quiet}>{revealed(run.reason)}</span>}
     </span>
@@ -124,7 +133,7 @@ function RunList({
   const fresh = useMemo(() => freshOf(newest.data?.items, known), [newest.data, known])
   const rows = useMemo(() => known.map((run) => fresh.changed.get(run.id) ?? run), [known, fresh.changed])
   const more = useMore(found)
-  const filters = [chosen.state, chosen.agent].filter(Boolean).length
+  const filters = [chosen.state, chosen.agent, chosen.kind].filter(Boolean).length
   const columns = useMemo(() => columnsOf(rows), [rows])
   const showNew = () => {
     window.scrollTo({ top: 0 })
@@ -140,7 +149,7 @@ function RunList({
       title="Runs"
       count={found.data && rows.length > 0 ? counted(rows.length, found.hasNextPage, 'run') : undefined}
     >
-      <FilterBar count={filters} onClear={() => choose({ state: '', agent: '' })}>
+      <FilterBar count={filters} onClear={() => choose(NO_CHOICE)}>
         <Select
           label="State"
           hideLabel
@@ -148,6 +157,14 @@ function RunList({
           options={STATES}
           value={chosen.state ?? ''}
           onChange={(state) => choose({ state })}
+        />
+        <Select
+          label="Kind"
+          hideLabel
+          all="Any kind"
+          options={KINDS}
+          value={chosen.kind ?? ''}
+          onChange={(kind) => choose({ kind })}
         />
         {offered.length > 0 && (
           <Select
@@ -192,7 +209,7 @@ function Nothing({ narrowed, choose }: { narrowed: boolean; choose: (change: Cho
       <Empty icon={<SearchX aria-hidden="true" />} title="No run is like that">
         <p>The filters leave nothing.</p>
         <p>
-          <Button onPress={() => choose({ state: '', agent: '' })}>Show all runs</Button>
+          <Button onPress={() => choose(NO_CHOICE)}>Show all runs</Button>
         </p>
       </Empty>
     )

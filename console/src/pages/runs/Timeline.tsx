@@ -2,8 +2,10 @@
 import { Footprints, MessageCircleQuestion, Sparkles, SquareChartGantt, Wrench } from 'lucide-react'
 import { revealed } from '../../lib/hidden'
 import { duration } from '../../lib/time'
+import { Badge } from '../../ui/Badge'
 import { ApprovalBadge, CallBadge, RunBadge } from '../../ui/domain'
 import { placeOf, type RowKind, type TimelineRow, type Timeline as Told } from './rows'
+import { hasWords, Said } from './Said'
 import css from './Timeline.module.css'
 
 const ICONS: Record<RowKind, typeof Wrench> = {
@@ -63,9 +65,17 @@ function Row({ row, timeline, onOpen }: { row: TimelineRow; timeline: Told; onOp
             {words}
           </a>
         ) : (
-          <span>{words}</span>
+          <span>
+            {words}
+            {row.spoken?.model && <span className={css.quiet}> {revealed(row.spoken.model)}</span>}
+          </span>
         )}
         <span className={css.state}>
+          {row.isEdited && (
+            <Badge tone="warn" shape="none" title="A person approved it with another input. Open it to see both.">
+              input changed
+            </Badge>
+          )}
           <State row={row} />
         </span>
       </div>
@@ -76,6 +86,11 @@ function Row({ row, timeline, onOpen }: { row: TimelineRow; timeline: Told; onOp
         {row.until === undefined && <span className="visually-hidden">so far </span>}
         {duration(Math.max(0, lasted))}
       </span>
+      {row.spoken && hasWords(row.spoken) && (
+        <div className={css.said} style={{ paddingLeft: Math.min(row.depth, DEPTH_MAX) * 18 + 22 }}>
+          <Said spoken={row.spoken} hasFailed={row.state === 'failed'} />
+        </div>
+      )}
     </li>
   )
 }

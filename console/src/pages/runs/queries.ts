@@ -9,14 +9,17 @@ export type RunView = Schemas['RunView']
 export type Question = Schemas['Question']
 export type RunEvent = Schemas['Event']
 export type AgentRun = Schemas['AgentRunView']
+export type Turn = Schemas['TurnView']
 
 export interface Chosen {
   state?: string
+  kind?: string
   agent?: string
 }
 
 const PAGE_ROWS = 100
 const CALL_PAGES_MAX = 5
+const TURN_PAGES_MAX = 5
 /** How many of its calls a run's own answer holds. */
 const SHOWN_CALLS = 200
 
@@ -58,6 +61,14 @@ export const runQueries = {
       queryFn: ({ signal }) => taken(api.GET('/api/v1/runs/{run}/outputs', { ...byId(run), signal })),
       placeholderData: () => undefined,
     }),
+  /** What a run's model was asked and what it answered. Of a run that has ended it is read once. */
+  turns: (run: string, isEnded: boolean) =>
+    queryOptions({
+      queryKey: isEnded ? ['ended-turns', run] : ['runs', 'turns', run],
+      queryFn: ({ signal }) => turnsOf(run, signal),
+      placeholderData: () => undefined,
+      ...(isEnded ? { staleTime: Number.POSITIVE_INFINITY } : {}),
+    }),
   workflow: (run: string) =>
     queryOptions({
       queryKey: ['runs', 'workflow', run],
@@ -76,13 +87,27 @@ async function nodesOf(run: string, signal: AbortSignal): Promise<Schemas['Workf
   }
 }
 
+async function turnsOf(run: string, signal: AbortSignal): Promise<readonly Turn[]> {
+  const turns: Turn[] = []
+  let cursor: string | undefined
+  for (let page = 0; page < TURN_PAGES_MAX; page += 1) {
+    const query = { limit: PAGE_ROWS, ...(cursor ? { cursor } : {}) }
+    const found = await taken(api.GET('/api/v1/runs/{run}/turns', { params: { path: { run }, query }, signal }))
+    turns.push(...found.items)
+    cursor = found.next_cursor ?? undefined
+    if (!cursor) break
+  }
+  return turns
+}
+
 const byId = (run: string) => ({ params: { path: { run } } })
 
-function list({ state, agent }: Chosen, cursor: string, signal: AbortSignal) {
+function list({ state, agent, kind }: Chosen, cursor: string, signal: AbortSignal) {
   const query = {
     limit: PAGE_ROWS,
     ...(state ? { state: state as Schemas['RunState'] } : {}),
     ...(agent ? { agent } : {}),
+    ...(kind ? { kind: kind as Schemas['RunKind'] } : {}),
     ...(cursor === '' ? {} : { cursor }),
   }
   return taken(api.GET('/api/v1/runs', { params: { query }, signal }))
@@ -145,6 +170,7 @@ export const beginRun = ({ agent, prompt, title }: { agent: string; prompt: stri
         labels: [],
         limits: {},
         parent_run_id: null,
+        request_id: null,
         variables: null,
       },
     }),

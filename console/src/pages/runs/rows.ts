@@ -1,6 +1,7 @@
 // A run as rows over time: its steps, calls, questions to models and to people, and the runs under it, each within what it
 // belongs to.
-import type { Question, RunEvent, RunRow, RunView } from './queries'
+import type { Question as Asking, RunEvent, RunRow, RunView, Turn } from './queries'
+import { failedQuestions, liveTurn, type Question, type Spoken, spokenOf } from './turns'
 
 export type RowKind = 'run' | 'step' | 'call' | 'question' | 'model'
 
@@ -18,6 +19,10 @@ export interface TimelineRow extends Span {
   state: string
   /** Why a call failed. */
   error?: string | null | undefined
+  /** Of a question to a model: what came of it. */
+  spoken?: Spoken | undefined
+  /** Of a call: a person approved it with another input than was asked for. */
+  isEdited?: boolean | undefined
   /** The part of it in which it waited for a person. */
   wait: Span | undefined
 }
@@ -45,27 +50,52 @@ export function timeOfId(id: string): number {
 
 export function timelineOf(
   view: Told,
-  questions: readonly Question[],
+  questions: readonly Asking[],
   events: readonly RunEvent[],
   now: number,
+  /** What the models of its hosted runs were asked, by run. */
+  turns: ReadonlyMap<string, readonly Turn[]> = new Map(),
+  /** What its own model has said of the answer that it is at. */
+  words = '',
 ): Timeline {
   const runs = new Map([view, ...view.runs].map((run) => [run.id, runBranch(run)]))
   const steps = view.steps.map((step) => ({ step, branch: stepBranch(step, events) }))
   for (const { step, branch } of steps) runs.get(step.run_id)?.under.push(branch)
+  const live = OPEN.includes(view.state) ? liveTurn(events, words) : undefined
+  const asked = new Map<string, Branch>()
+  const edited = new Set<string>()
+  for (const run of [view, ...view.runs]) {
+    for (const turn of turns.get(run.id) ?? []) {
+      const isLive = run.id === view.id && turn.state === 'asked' && turn.turn === live?.turn
+      const branch = turnBranch(run, turn, isLive ? live.spoken : spokenOf(turn))
+      runs.get(run.id)?.under.push(branch)
+      for (const { id, edited: isEdited } of turn.calls) {
+        if (id) asked.set(id, branch)
+        if (id && isEdited) edited.add(id)
+      }
+    }
+  }
+  const calls = new Map<string, Branch>()
   for (const call of [...view.calls].sort(byId)) {
-    const branch = callBranch(call)
+    const branch = callBranch(call, edited.has(call.id))
+    calls.set(call.id, branch)
     // A list of calls names the step's title only; the last of that title before the call is the one.
     const step = call.step_title
       ? steps.findLast(({ step }) => step.run_id === call.run_id && step.title === call.step_title && step.id < call.id)
       : undefined
-    const parent = step?.branch ?? runs.get(call.run_id) ?? runs.get(view.id)
+    const parent = step?.branch ?? asked.get(call.id) ?? runs.get(call.run_id) ?? runs.get(view.id)
     parent?.under.push(branch)
   }
   for (const question of questions) {
     const parent = runs.get(question.run_id) ?? runs.get(view.id)
     parent?.under.push(questionBranch(question, events))
   }
-  for (const turn of modelBranches(view, events)) runs.get(view.id)?.under.push(turn)
+  // A tool that asks a model by itself tells of it in its own call; what is known of a hosted run stands there already.
+  const hosted = turns.get(view.id)
+  for (const { call_id, branch } of modelBranches(view, events, hosted, live)) {
+    const parent = calls.get(call_id ?? '') ?? runs.get(view.id)
+    parent?.under.push(branch)
+  }
   for (const run of view.runs) {
     const branch = runs.get(run.id)
     const parent = runs.get(run.parent_run_id ?? '') ?? runs.get(view.id)
@@ -133,7 +163,7 @@ function stepBranch(step: RunView['steps'][number], events: readonly RunEvent[])
   })
 }
 
-function callBranch(call: RunView['calls'][number]): Branch {
+function callBranch(call: RunView['calls'][number], isEdited: boolean): Branch {
   const from = Date.parse(call.created_at)
   const started = call.started_at ? Date.parse(call.started_at) : undefined
   const until = call.completed_at ? Date.parse(call.completed_at) : OPEN.includes(call.status) ? undefined : from
@@ -144,13 +174,14 @@ function callBranch(call: RunView['calls'][number]): Branch {
     title: call.tool_key,
     state: call.status,
     error: call.error_code,
+    isEdited,
     from,
     until,
     wait,
   })
 }
 
-function questionBranch(question: Question, events: readonly RunEvent[]): Branch {
+function questionBranch(question: Asking, events: readonly RunEvent[]): Branch {
   const from = timeOfId(question.id)
   const end = events.find(
     ({ type, data }) =>
@@ -169,36 +200,82 @@ function questionBranch(question: Question, events: readonly RunEvent[]): Branch
   })
 }
 
-/** Each question to the model, from when it was asked to its answer. The events are those of the run itself. */
-function modelBranches(view: Told, events: readonly RunEvent[]): Branch[] {
-  const turns = new Map<unknown, Branch>()
-  for (const { type, at, data } of events) {
-    const { turn, model, kind } = data as { turn?: unknown; model?: unknown; kind?: unknown }
-    if (typeof turn !== 'number') continue
-    if (type === 'model.requested') {
-      const asked = typeof model === 'string' ? model : 'the model'
-      turns.set(turn, modelBranch(view, turn, asked, Date.parse(at)))
-    }
-    const asked = turns.get(turn)
-    if (!asked || !['model.completed', 'model.failed'].includes(type)) continue
-    asked.row.until = Date.parse(at)
-    asked.row.state = type === 'model.failed' ? 'failed' : kind === 'scripted' ? 'scripted' : 'completed'
-  }
-  return [...turns.values()]
-}
-
-function modelBranch(view: Told, turn: number, model: string, from: number): Branch {
-  // A question that was never answered ends with its run.
-  const until = OPEN.includes(view.state) ? undefined : Math.max(from, Date.parse(view.updated_at))
+/** A question to the model of a run with what it answered. */
+function turnBranch(run: RunRow, turn: Turn, spoken: Spoken): Branch {
+  const from = Date.parse(turn.asked_at)
+  const until = turn.answered_at ? Date.parse(turn.answered_at) : unansweredUntil(run, from)
+  const state = turn.state === 'erased' ? 'erased' : turn.scripted ? 'scripted' : 'completed'
   return branch({
-    id: `${view.id} model ${turn}`,
+    id: `${run.id} turn ${turn.turn}`,
     kind: 'model',
-    title: `Question ${turn + 1} to ${model}`,
-    state: until === undefined ? 'running' : 'cancelled',
+    title: `Turn ${turn.turn + 1}`,
+    state: turn.state === 'asked' ? (until === undefined ? 'running' : 'cancelled') : state,
+    spoken,
     from,
     until,
     wait: undefined,
   })
+}
+
+/** A question that was never answered ends with its run. */
+function unansweredUntil(run: RunRow, from: number): number | undefined {
+  return OPEN.includes(run.state) ? undefined : Math.max(from, Date.parse(run.updated_at))
+}
+
+interface Asked {
+  call_id: string | null | undefined
+  branch: Branch
+}
+
+/** Questions to models by the run's own events: those that tools ask, those that failed, and the one under way. */
+function modelBranches(
+  view: Told,
+  events: readonly RunEvent[],
+  hosted: readonly Turn[] | undefined,
+  live: Question | undefined,
+): Asked[] {
+  const ofTools = new Map<string, Asked>()
+  for (const { type, at, data, call_id } of events) {
+    if (hosted && !call_id) continue
+    const { turn, model, kind } = data as { turn?: unknown; model?: unknown; kind?: unknown }
+    if (typeof turn !== 'number') continue
+    const id = `${view.id} ${call_id ?? ''} model ${turn}`
+    if (type === 'model.requested') {
+      const from = Date.parse(at)
+      const until = unansweredUntil(view, from)
+      const state = until === undefined ? 'running' : 'cancelled'
+      const title = `Question ${turn + 1} to ${typeof model === 'string' ? model : 'the model'}`
+      const row = branch({ id, kind: 'model', title, state, from, until, wait: undefined })
+      ofTools.set(id, { call_id, branch: row })
+    }
+    const asked = ofTools.get(id)?.branch
+    if (!asked || !['model.completed', 'model.failed'].includes(type)) continue
+    asked.row.until = Date.parse(at)
+    asked.row.state = type === 'model.failed' ? 'failed' : kind === 'scripted' ? 'scripted' : 'completed'
+  }
+  if (!hosted) return [...ofTools.values()]
+  const own = failedQuestions(events).map(({ turn, from, until, spoken }) => ({
+    call_id: undefined,
+    branch: branch({
+      id: `${view.id} failed ${from}`,
+      kind: 'model',
+      title: `Turn ${turn + 1}`,
+      state: 'failed',
+      spoken,
+      from,
+      until,
+      wait: undefined,
+    }),
+  }))
+  if (live && !hosted.some(({ turn }) => turn === live.turn)) {
+    const title = `Turn ${live.turn + 1}`
+    const row = { kind: 'model' as const, title, state: 'running', spoken: live.spoken, from: live.from }
+    own.push({
+      call_id: undefined,
+      branch: branch({ id: `${view.id} turn ${live.turn}`, ...row, until: undefined, wait: undefined }),
+    })
+  }
+  return [...ofTools.values(), ...own]
 }
 
 export interface ModelUse {

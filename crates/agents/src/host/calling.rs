@@ -13,6 +13,9 @@ use super::drive::{Did, Driven, Left, elsewhere};
 use crate::conversation::Proposed;
 use crate::told;
 
+/// The reason of a call of a tool that the caller has not got.
+const NOT_FOUND: &str = "not_found";
+
 /// What became of one call.
 enum Got {
     /// As its record says.
@@ -95,17 +98,29 @@ impl Host {
             Ok(begun) => begun,
             // A name that cannot be one.
             Err(fault) if fault.kind() == FaultKind::Invalid && fault.pointer() == Some("/tool") => {
-                let error = ToolError::because(ErrorCode::PolicyDenied, "not_found", fault.told());
+                let error = ToolError::because(ErrorCode::PolicyDenied, NOT_FOUND, fault.told());
                 return self.unread(driven, seq, &tool, input, error).await;
             }
             Err(fault) => return Err(fault),
         };
         let envelope = match begun {
-            Begun::Ended(envelope) => *envelope,
+            Begun::Ended(envelope) => self.if_gone(driven, &tool, *envelope)?,
             Begun::Parked(id) => engine.answer(driven.tenant, id).await?,
             Begun::Running(mut running) => running.left().await?,
         };
         self.stands(driven, envelope).await
+    }
+
+    /// A tool that the model was told of and that is no more: what happened to it is no secret then.
+    fn if_gone(&self, driven: &Driven, tool: &str, mut envelope: Envelope) -> Result<Envelope, Fault> {
+        let is_unknown = envelope.version.is_empty()
+            && envelope.error.as_ref().is_some_and(|error| error.reason() == NOT_FOUND)
+            && driven.plan.tools.iter().any(|offered| offered.tool == tool);
+        if is_unknown {
+            let message = self.gone(driven.tenant, tool)?;
+            envelope.error = Some(ToolError::because(ErrorCode::PolicyDenied, NOT_FOUND, message));
+        }
+        Ok(envelope)
     }
 
     async fn stands(&self, driven: &Driven, envelope: Envelope) -> Result<Got, Fault> {

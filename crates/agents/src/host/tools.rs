@@ -1,9 +1,9 @@
 //! Which tools a model is told of, and in which words.
 
 use serde_json::Value;
-use toolgate_contracts::{Caller, Fault, Limits};
+use toolgate_contracts::{Caller, Fault, Limits, TenantId, ToolRef};
 use toolgate_registry::render::{Form, Rendered};
-use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_registry::snapshot::{ResolvedTool, Switch};
 use toolgate_registry::toolset::View;
 use toolgate_store::catalog::StoredAgent;
 
@@ -36,6 +36,18 @@ impl Host {
         let mut offered: Vec<Offered> = tools.iter().map(offered).collect();
         offered.sort_by(|one, other| one.wire.cmp(&other.wire));
         Ok((offered, by_name))
+    }
+
+    /// What became of a tool that an agent was given when its run began, and has no more.
+    pub(super) fn gone(&self, tenant: TenantId, tool: &str) -> Result<String, Fault> {
+        let snapshot = self.0.registry.snapshot();
+        let registry = snapshot.tenant(tenant)?;
+        let today = self.0.engine.now().day();
+        let found = tool.parse::<ToolRef>().ok().and_then(|name| registry.resolve(&name, &today));
+        Ok(match found.map(|found| found.switch) {
+            Some(Switch::Disabled) => format!("`{tool}` was disabled since the run began; go on without it"),
+            _ => format!("`{tool}` was taken away since the run began; go on without it"),
+        })
     }
 }
 

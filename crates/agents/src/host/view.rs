@@ -7,6 +7,7 @@ use serde_json::Value;
 use toolgate_contracts::agent_outputs::AgentOutputs;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::{Amount, Caller, Fault, Permission, RunId, TenantId, ToolError};
+use toolgate_store::agent_runs::{AgentRun, ModelUsed};
 use toolgate_store::runs::Run;
 use utoipa::ToSchema;
 
@@ -22,7 +23,11 @@ pub struct ModelUse {
     pub model: String,
     /// Of a script, which no model said.
     pub scripted: bool,
+    /// How often it was asked.
     pub turns: u32,
+    /// Of those, how often no answer was heard: broken off, or lost with the program that asked. They count as what was
+    /// held for them.
+    pub unanswered: u32,
     pub input_tokens: u64,
     pub cached_tokens: u64,
     pub output_tokens: u64,
@@ -37,7 +42,12 @@ pub struct AgentRunView {
     #[serde(flatten)]
     pub run: Run,
     pub agent: String,
+    /// What the agent was asked; absent where it is erased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     pub model_use: ModelUse,
+    /// Somebody is at it: one that waits, has ended or was put off is at rest.
+    pub attended: bool,
     /// When it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<AgentOutputs>,
@@ -52,9 +62,7 @@ pub struct AgentRunView {
 impl Host {
     /// A run of an agent that the caller may read; another kind of run looks like none.
     pub async fn show(&self, caller: &Caller, id: RunId) -> Result<AgentRunView, Fault> {
-        let unknown = || Fault::not_found("run", id);
-        let run = self.0.engine.readable_run(caller, id).await?.ok_or_else(unknown)?;
-        let kept = self.0.store.agent_run(caller.tenant, id).await?.ok_or_else(unknown)?;
+        let (run, kept) = self.readable(caller, id).await?;
         let text = |member: &str| kept.plan.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut model_use = ModelUse { model: text("model"), ..ModelUse::default() };
         for turn in self.0.store.agent_turns(caller.tenant, id).await? {
@@ -66,17 +74,45 @@ impl Host {
                 continue;
             }
             let said = answer_of(&turn)?;
-            let Usage { input, cached, output } = said.usage;
             model_use.turns += 1;
             model_use.scripted |= said.kind == crate::provider::Kind::Scripted;
-            model_use.input_tokens += input;
-            model_use.cached_tokens += cached;
-            model_use.output_tokens += output;
+            let ModelUsed { input, cached, output, cost: _ } = turn.may_take;
+            let usage = if said.usage_unknown { Usage { input, cached, output } } else { said.usage };
+            model_use.input_tokens += usage.input;
+            model_use.cached_tokens += usage.cached;
+            model_use.output_tokens += usage.output;
+        }
+        let ModelUsed { input, output, cost, cached: _ } = kept.unanswered_use;
+        model_use.turns += kept.unanswered;
+        model_use.unanswered = kept.unanswered;
+        model_use.input_tokens += input;
+        model_use.output_tokens += output;
+        if let Some(cost) = cost {
+            model_use.cost = Some(model_use.cost.unwrap_or_default() + cost);
         }
         let outputs: Option<AgentOutputs> =
             kept.outputs.map(serde_json::from_value).transpose().map_err(Fault::internal)?;
         let traces_url = self.traces_url(id);
-        Ok(AgentRunView { agent: text("agent"), traces_url, run, model_use, outputs, is_closed: !kept.is_open })
+        let prompt = Some(text("prompt")).filter(|prompt| !prompt.is_empty());
+        let attended = kept.holder.is_some() && matches!(run.state, RunState::Queued | RunState::Running);
+        Ok(AgentRunView {
+            agent: text("agent"),
+            prompt,
+            attended,
+            traces_url,
+            run,
+            model_use,
+            outputs,
+            is_closed: !kept.is_open,
+        })
+    }
+
+    /// A run of an agent that the caller may read, and what is kept of it; another kind of run looks like none.
+    pub(super) async fn readable(&self, caller: &Caller, id: RunId) -> Result<(Run, AgentRun), Fault> {
+        let unknown = || Fault::not_found("run", id);
+        let run = self.0.engine.readable_run(caller, id).await?.ok_or_else(unknown)?;
+        let kept = self.0.store.agent_run(caller.tenant, id).await?.ok_or_else(unknown)?;
+        Ok((run, kept))
     }
 
     /// The same, as soon as it has ended or waits for a person, and at the latest after `wait`.

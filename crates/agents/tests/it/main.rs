@@ -9,4 +9,5 @@ mod recorded;
 mod replay;
 mod scripted;
 mod sending;
+mod told;
 mod world;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use toolgate_contracts::call::RunState;
+use toolgate_contracts::call::{RunKind, RunState};
 
 use super::call::Report;
 use super::{Paging, one_of};
@@ -15,6 +15,9 @@ pub enum RunCommand {
     List {
         #[arg(long, value_parser = one_of(RunState::ALL, RunState::as_str))]
         state: Option<String>,
+        /// Of agents, of workflows, or of calls that somebody makes by themselves
+        #[arg(long, value_parser = one_of(RunKind::ALL, RunKind::as_str))]
+        kind: Option<String>,
         #[command(flatten)]
         paging: Paging,
     },
@@ -104,6 +107,9 @@ pub struct AgentRun {
     pub parent: Option<String>,
     #[command(flatten)]
     pub limits: RunLimits,
+    /// The same id again within 24 hours is the first run instead of another
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
     /// Print the run's id and do not wait; needs a server
     #[arg(long)]
     pub detach: bool,

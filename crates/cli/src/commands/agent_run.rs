@@ -1,5 +1,7 @@
 //! `toolgate agent run` and `toolgate run resume`: an agent at work, told on standard error, and what it answered.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -11,7 +13,7 @@ use crate::input;
 use crate::output::{Output, clean, note, print, text_of};
 
 pub async fn start(new: AgentRun, client: &Client, output: &Output) -> Done {
-    let AgentRun { agent, prompt, variables, title, parent, limits, detach } = new;
+    let AgentRun { agent, prompt, variables, title, parent, limits, request_id, detach } = new;
     if detach && client.is_local() {
         return Err(Failure::usage(
             "--detach needs a server, which goes on when this command has ended",
@@ -22,7 +24,7 @@ pub async fn start(new: AgentRun, client: &Client, output: &Output) -> Done {
     if !variables.is_empty() {
         body["variables"] = Value::Object(variables_of(&variables)?);
     }
-    for (member, value) in [("title", title), ("parent_run_id", parent)] {
+    for (member, value) in [("title", title), ("parent_run_id", parent), ("request_id", request_id)] {
         if let Some(value) = value {
             body[member] = value.into();
         }
@@ -37,15 +39,6 @@ pub async fn start(new: AgentRun, client: &Client, output: &Output) -> Done {
 pub async fn resume(run: &str, client: &Client, output: &Output) -> Done {
     client.post(&["runs", run, "resume"], json!({})).await?;
     attend(run, client, output).await
-}
-
-/// What a run of an agent gave, if it is one.
-pub async fn outputs_of(run: &str, client: &Client) -> Result<Option<Value>, Failure> {
-    match client.get(&["runs", run, "outputs"], &[]).await {
-        Ok(found) => Ok(Some(found)),
-        Err(failure) if failure.is_not_found() => Ok(None),
-        Err(failure) => Err(failure),
-    }
 }
 
 fn variables_of(variables: &[String]) -> Result<Map<String, Value>, Failure> {
@@ -65,11 +58,16 @@ async fn attend(run: &str, client: &Client, output: &Output) -> Done {
         Failure::failed(format!("cannot listen for signals: {error}"), "check the limits of the process")
     })?;
     let mut follower = client.follow(run)?;
+    let mut told = BTreeSet::new();
     let mut is_told = true;
     loop {
         if is_told {
             let seen = client.get(&["runs", run, "outputs"], &[]).await?;
             if is_left(&seen) {
+                // Much may have happened between the last event that came and the end.
+                if !output.is_json() {
+                    tell_rest(run, &mut told, client, output).await?;
+                }
                 return end(&seen, client, output);
             }
         }
@@ -81,11 +79,26 @@ async fn attend(run: &str, client: &Client, output: &Output) -> Done {
                 return Ok(Exit::Waiting);
             }
         };
-        if !output.is_json() {
+        if !output.is_json() && told.insert(events::key(&event)) {
             note(&events::line(&event, output.paint()));
         }
         is_told = event["type"].as_str().is_some_and(|kind| kind.starts_with("run."));
     }
+}
+
+/// What the log says and was not told yet.
+async fn tell_rest(
+    run: &str,
+    told: &mut BTreeSet<events::Key>,
+    client: &Client,
+    output: &Output,
+) -> Result<(), Failure> {
+    for event in events::all(run, client).await? {
+        if told.insert(events::key(&event)) {
+            note(&events::line(&event, output.paint()));
+        }
+    }
+    Ok(())
 }
 
 fn is_left(run: &Value) -> bool {
@@ -142,8 +155,10 @@ fn used(run: &Value) -> String {
     let calls = run["outputs"]["tool_order"].as_array().map_or(0, Vec::len);
     let cost = if cost.is_empty() { String::new() } else { format!(", {cost}") };
     let scripted = if model_use["scripted"] == true { " (scripted: no model was asked)" } else { "" };
+    let questions = if turns == "1" { "question" } else { "questions" };
+    let times = if calls == 1 { "call" } else { "calls" };
     format!(
-        "{turns} questions, {calls} calls, {read} tokens read, {wrote} written{cost}{scripted}; run {}",
+        "{turns} {questions}, {calls} {times}, {read} tokens read, {wrote} written{cost}{scripted}; run {}",
         text_of(run, "id")
     )
 }

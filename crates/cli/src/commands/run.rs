@@ -1,6 +1,7 @@
 //! `toolgate run …`: runs, their steps and what happens in them.
 
 pub mod events;
+mod turns;
 mod view;
 
 use serde_json::{Map, Value, json};
@@ -18,13 +19,14 @@ const SPANS_MAX: usize = 200;
 pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done {
     match command {
         RunCommand::Create(new) => create(new, client, output).await,
-        RunCommand::List { state, paging } => {
-            list::show(&["runs"], &[("state", state)], paging, (client, output), |runs, paint| {
-                let mut table = Table::new(["BEGAN", "ID", "STATE", "CALLS", "TITLE"]).drops(["BEGAN", "CALLS"]);
+        RunCommand::List { state, kind, paging } => {
+            list::show(&["runs"], &[("state", state), ("kind", kind)], paging, (client, output), |runs, paint| {
+                let mut table =
+                    Table::new(["BEGAN", "ID", "KIND", "STATE", "CALLS", "TITLE"]).drops(["BEGAN", "CALLS", "KIND"]);
                 for run in items_of(runs) {
-                    let [id, state, calls, title] =
-                        ["id", "state", "calls_counted", "title"].map(|member| text_of(run, member));
-                    table.row([time_of(run, "created_at"), id, state, calls, title]);
+                    let [id, kind, state, calls, title] =
+                        ["id", "kind", "state", "calls_counted", "title"].map(|member| text_of(run, member));
+                    table.row([time_of(run, "created_at"), id, kind, state, calls, title]);
                 }
                 table.render(paint, "No runs; open one with `toolgate run create --title TITLE`.")
             })
@@ -79,10 +81,12 @@ pub fn limits_of(stated: RunLimits) -> Result<Value, Failure> {
 
 async fn show(id: &str, with_events: bool, with_spans: bool, client: &Client, output: &Output) -> Done {
     let mut run = client.get(&["runs", id], &[]).await?;
-    if let Some(hosted) = super::agent_run::outputs_of(id, client).await? {
-        for member in ["model_use", "outputs", "traces_url"] {
+    if run["kind"] == "agent" {
+        let hosted = client.get(&["runs", id, "outputs"], &[]).await?;
+        for member in ["prompt", "model_use", "outputs", "traces_url"] {
             run[member] = hosted[member].clone();
         }
+        run["turns"] = Value::Array(turns::all(id, client).await?);
     }
     if with_events {
         run["events"] = Value::Array(events::all(id, client).await?);

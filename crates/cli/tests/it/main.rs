@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod agent_runs;
 mod approvals;
 mod audit;
 mod caller;
@@ -24,6 +25,7 @@ mod program;
 mod questions;
 mod replay;
 mod replicas;
+mod run_reading;
 mod secrets;
 mod serving;
 mod streams;

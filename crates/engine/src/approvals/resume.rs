@@ -271,6 +271,7 @@ impl Engine {
             ..waiting_call(approval, record, caller, tool, input)
         };
         Ok(Prepared {
+            began: self.clock.now(),
             call: Arc::new(call),
             source: record.source,
             workspace: record.workspace,

@@ -5,11 +5,12 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use toolgate_agents::{AgentRunView, NewAgentRun};
-use toolgate_contracts::Fault;
+use toolgate_agents::{AgentRunView, NewAgentRun, TurnView};
 use toolgate_contracts::call::WAIT_S_MAX;
+use toolgate_contracts::{Fault, Page};
 use utoipa::{IntoParams, ToSchema};
 
+use super::paging::{PageQuery, page_limit};
 use super::runs::run_id;
 use crate::app::App;
 use crate::extract::{Body, By, Query};
@@ -47,6 +48,18 @@ pub async fn outputs(
 ) -> Result<Response, Problem> {
     let wait = seconds(patience)?;
     Ok(answer(app.host.when_left(&caller, run_id(&run)?, wait).await?))
+}
+
+/// What was asked of the model of a run and what it answered, oldest first, with the calls that each answer led to.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "agents", params(("run" = String, Path), PageQuery), responses((status = 200, body = Page<TurnView>), (status = 404)))]
+pub async fn turns(
+    State(app): State<App>,
+    By(caller): By,
+    Path(run): Path<String>,
+    Query(PageQuery { cursor, limit }): Query<PageQuery>,
+) -> Result<Json<Page<TurnView>>, Problem> {
+    let limit = page_limit(limit)?;
+    Ok(Json(app.host.turns(&caller, run_id(&run)?, cursor.as_deref(), limit).await?))
 }
 
 /// Takes up a run of an agent that nobody is at, at once.

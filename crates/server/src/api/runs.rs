@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use toolgate_contracts::call::RunState;
+use toolgate_contracts::call::{RunKind, RunState};
 use toolgate_contracts::{Envelope, Fault, LeaseId, Page, RunId};
 use toolgate_engine::control::Report;
 use toolgate_engine::external::{Heartbeat, Kept, LeaseRequest, Leased, ToolEvent};
@@ -32,6 +32,8 @@ pub struct RunQuery {
     state: Option<RunState>,
     /// A name or an id.
     agent: Option<String>,
+    /// Of agents, of workflows, or of calls that somebody makes by themselves.
+    kind: Option<RunKind>,
     cursor: Option<String>,
     limit: Option<u32>,
 }
@@ -48,7 +50,7 @@ pub async fn list(
         None => None,
         Some(name) => Some(named_agent(&app, &caller, name)?),
     };
-    let filter = RunFilter { state: query.state, agent };
+    let filter = RunFilter { state: query.state, agent, kind: query.kind };
     Ok(Json(app.engine.list_runs(&caller, filter, query.cursor.as_deref(), limit).await?))
 }
 

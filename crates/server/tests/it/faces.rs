@@ -152,6 +152,7 @@ fn envelope(record: CallRecord) -> Envelope {
         cost: Some("0.05".parse().unwrap()),
         receipt: None,
         warnings: Vec::new(),
+        edited: record.proposed_input.is_some(),
     }
 }
 

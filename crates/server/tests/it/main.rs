@@ -6,6 +6,8 @@ mod access;
 mod agent_runs;
 mod agent_runs_bad;
 mod agent_runs_bounds;
+mod agent_runs_money;
+mod agent_runs_read;
 mod agents;
 mod approvals;
 mod authority;

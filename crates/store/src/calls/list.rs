@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use toolgate_contracts::{
-    AgentId, CallId, ErrorCode, Fault, Page, Principal, RunId, Source, TenantId, Timestamp, ToolId,
+    AgentId, ApprovalId, CallId, ErrorCode, Fault, Page, Principal, RunId, Source, TenantId, Timestamp, ToolId,
 };
 use utoipa::ToSchema;
 
@@ -21,7 +21,7 @@ const AGENTS_MERGED_MAX: usize = 64;
 const LISTED: &str =
     "c.tenant_id, c.id, c.call_id, c.run_id, c.step_id, c.tool_id, c.tool_version, c.agent_id, c.principal,
     c.source, c.egress_class, c.status, c.approval_status, c.created_at, c.completed_at, c.mode, c.cached, c.cost, c.error,
-    c.root_run_id, c.started_at";
+    c.root_run_id, c.started_at, c.approval_id";
 
 /// A row of a list: no payloads, the joined names of seed 000's view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -44,6 +44,9 @@ pub struct CallSummary {
     pub egress_class: String,
     pub status: Status,
     pub approval_status: ApprovalStatus,
+    /// What people were asked because of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<ApprovalId>,
     pub step_title: Option<String>,
     pub mode: String,
     pub cached: bool,
@@ -359,7 +362,7 @@ impl Store {
         let sql = format!(
             "SELECT c.id, c.call_id, c.run_id, c.tool_id, t.name, c.tool_version, c.agent_id, c.principal, c.source,
                 c.egress_class, c.status, c.approval_status, s.title, c.created_at, c.completed_at, c.mode, c.cached, c.cost,
-                c.error, c.root_run_id, c.started_at
+                c.error, c.root_run_id, c.started_at, c.approval_id
              FROM ({source}) c JOIN tools t ON t.id = c.tool_id
              LEFT JOIN steps s ON s.tenant_id = c.tenant_id AND s.id = c.step_id
              ORDER BY c.id DESC LIMIT {limit}"
@@ -404,5 +407,6 @@ fn summary(row: &Row) -> Result<CallSummary, Error> {
         error_code: error.and_then(|error| serde_json::to_value(error.code).ok()?.as_str().map(str::to_owned)),
         root_run_id: row.get::<Option<RunId>>(19)?.unwrap_or(run),
         started_at: row.get(20)?,
+        approval_id: row.get(21)?,
     })
 }

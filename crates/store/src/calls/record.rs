@@ -1,5 +1,7 @@
 //! One call as its row has it, and the few look-ups that find one.
 
+use std::ops::Range;
+
 use serde_json::Value as Json;
 use toolgate_contracts::call::Attachment;
 use toolgate_contracts::definition::{EgressClass, Label};
@@ -88,6 +90,19 @@ impl CallRecord {
 pub struct Interrupted {
     pub tenant: TenantId,
     pub id: CallId,
+}
+
+/// A call by its place in a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    pub seq: u32,
+    pub id: CallId,
+    pub call_id: String,
+    pub tool: String,
+    pub status: Status,
+    pub approval: Option<ApprovalId>,
+    pub is_edited: bool,
+    pub error: Option<ToolError>,
 }
 
 const COLUMNS: &str = "c.id, c.call_id, c.run_id, c.root_run_id, c.step_id, s.title, c.seq, c.tool_id, t.name, c.tool_version,
@@ -183,6 +198,31 @@ impl Store {
         let sql = "SELECT call_id FROM run_calls WHERE tenant_id = $1 AND run_id = $2 AND seq = $3";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![run.into(), seq.into()]).await?;
         rows.first().map(|row| row.get(0)).transpose()
+    }
+
+    /// The calls that have places in a run, by place; `is_edited`: a person gave them another input.
+    pub async fn placed_calls(&self, tenant: TenantId, run: RunId, places: Range<u32>) -> Result<Vec<Placed>, Error> {
+        let sql =
+            "SELECT p.seq, c.id, c.call_id, t.name, c.status, c.approval_id, c.proposed_input IS NOT NULL, c.error
+            FROM run_calls p
+            JOIN calls c ON c.tenant_id = p.tenant_id AND c.id = p.call_id
+            JOIN tools t ON t.id = c.tool_id
+            WHERE p.tenant_id = $1 AND p.run_id = $2 AND p.seq >= $3 AND p.seq < $4 ORDER BY p.seq";
+        let parameters = vec![run.into(), places.start.into(), places.end.into()];
+        let placed = |row: &Row| -> Result<Placed, Error> {
+            let error: Option<String> = row.get(7)?;
+            Ok(Placed {
+                seq: row.get(0)?,
+                id: row.get(1)?,
+                call_id: row.get(2)?,
+                tool: row.get(3)?,
+                status: row.parse(4)?,
+                approval: row.get(5)?,
+                is_edited: row.get(6)?,
+                error: error.map(|_| row.json(7)).transpose()?,
+            })
+        };
+        self.query(&Scope::Tenant(tenant), sql, parameters).await?.iter().map(placed).collect()
     }
 
     /// Calls that run on no living replica and are not in a worker's hands; and those that `own` began before `since`,

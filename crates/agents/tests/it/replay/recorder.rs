@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use toolgate_agents::conversation::{Offered, Proposed};
+use toolgate_agents::conversation::{BoundBy, Offered, Proposed};
 use toolgate_agents::replay::{
     Bundle, BundleAgent, BundleCall, BundlePolicy, BundleRun, BundleSubject, BundleTurn, FORMAT, Facts, OfferedAs,
     SealedBundle, Signature, Snapshot, SnapshotTool,
@@ -187,6 +187,7 @@ impl Recorder {
             by_name: false,
             limits: self.limits.effective(),
             output_tokens_max: 1_000,
+            bound_by: BoundBy::default(),
         }
     }
 
@@ -213,6 +214,7 @@ impl Recorder {
             cost: None,
             receipt: None,
             warnings: Vec::new(),
+            edited: false,
         };
         let id = |tool: &str, input: &Value| key.call_id(tool, &strict::canonical(input), proposed.seq);
         let input = match &proposed.input {

@@ -24,8 +24,7 @@ pub async fn all(run: &str, client: &Client) -> Result<Vec<Value>, Failure> {
         let page = client.get(&["runs", run, "events"], &[("after", Some(after.to_string()))]).await?;
         let Value::Array(items) = &page["items"] else { break };
         for event in items {
-            let part = [&event["after_seq"], &event["call_id"], &event["part"]].map(Value::to_string);
-            if event["seq"].is_u64() || parts.insert(part) {
+            if event["seq"].is_u64() || parts.insert(key(event)) {
                 found.push(event.clone());
             }
         }
@@ -35,6 +34,13 @@ pub async fn all(run: &str, client: &Client) -> Result<Vec<Value>, Failure> {
         }
     }
     Ok(found)
+}
+
+/// What tells an event of a run from every other.
+pub type Key = [String; 4];
+
+pub fn key(event: &Value) -> Key {
+    ["seq", "after_seq", "call_id", "part"].map(|member| event[member].to_string())
 }
 
 /// An event as one line; the text of a tool as its own lines.

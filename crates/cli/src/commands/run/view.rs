@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::calls;
-use super::events;
+use super::{events, turns};
 use crate::output::{Detail, Paint, Table, clean, person_and_id, text_of, time_of};
 
 pub fn whole(run: &Value, paint: Paint) -> String {
@@ -12,6 +12,7 @@ pub fn whole(run: &Value, paint: Paint) -> String {
     let narrow = paint.narrower(2);
     Detail::new(paint, &format!("{title} — {}", text_of(run, "state")))
         .field("Id", text_of(run, "id"))
+        .field("Kind", text_of(run, "kind"))
         .field("Root", if root == text_of(run, "id") { String::new() } else { root })
         .field("Agent", text_of(run, "agent_name"))
         .field("By", person_and_id(run, "principal"))
@@ -21,6 +22,8 @@ pub fn whole(run: &Value, paint: Paint) -> String {
         .field("Data from", super::super::label::origins(&run["origins"]))
         .field("Began", text_of(run, "created_at"))
         .field("Changed", text_of(run, "updated_at"))
+        .section("Prompt", &clean(text_of(run, "prompt").trim()))
+        .section("Turns", &turns::lines(members(run, "turns"), paint))
         .section("Steps", &steps(run, narrow))
         .section("Runs under it", &runs(run, narrow))
         .section("Calls", &calls::table(members(run, "calls"), narrow, ""))
@@ -51,10 +54,10 @@ fn steps(run: &Value, paint: Paint) -> String {
 }
 
 fn runs(run: &Value, paint: Paint) -> String {
-    let mut table = Table::new(["BEGAN", "ID", "STATE", "TITLE"]).drops(["BEGAN"]);
+    let mut table = Table::new(["BEGAN", "ID", "KIND", "STATE", "TITLE"]).drops(["BEGAN", "KIND"]);
     for under in members(run, "runs") {
-        let [id, state, title] = ["id", "state", "title"].map(|member| text_of(under, member));
-        table.row([time_of(under, "created_at"), id, state, title]);
+        let [id, kind, state, title] = ["id", "kind", "state", "title"].map(|member| text_of(under, member));
+        table.row([time_of(under, "created_at"), id, kind, state, title]);
     }
     table.render(paint, "")
 }

@@ -55,7 +55,8 @@ fn text(value: &Value, member: &str) -> String {
 }
 
 /// Ends of paths that are about runs of agents.
-const OF_AGENTS: [&str; 5] = ["/outputs", "/bundle", "/resume", "/materialize", "/replay"];
+const OF_AGENTS: [&str; 6] = ["/outputs", "/turns", "/bundle", "/resume", "/materialize", "/replay"];
+const OF_WORKFLOWS: [&str; 2] = ["/workflow", "/workflow/nodes"];
 
 impl Scene {
     pub async fn new(world: World) -> Self {
@@ -246,7 +247,7 @@ impl Scene {
                 let body = json!({"tools": ["probe.work"], "wait": 60});
                 text(&self.world.send(&self.service, "POST", "/api/v1/work/lease", body).await.ok(), "lease_id")
             }
-            "run" if route.ends_with("/workflow") => {
+            "run" if OF_WORKFLOWS.iter().any(|end| route.ends_with(end)) => {
                 let workflow = Box::pin(self.object(&Route::new("GET", ""), "workflow")).await;
                 let path = format!("/api/v1/workflows/{workflow}/runs");
                 text(&self.make("POST", &path, json!({"input": {}})).await, "run_id")
@@ -499,7 +500,7 @@ impl Scene {
 /// Tokens have one page of routes, and `id` there is nobody else's.
 fn of_route(route: &Route, name: &str) -> String {
     match name {
-        "run" if OF_AGENTS.iter().chain(&["/workflow"]).any(|end| route.path.ends_with(end)) => {
+        "run" if OF_AGENTS.iter().chain(&OF_WORKFLOWS).any(|end| route.path.ends_with(end)) => {
             format!("{} run", route.path)
         }
         "id" | "name" => format!("{} {name}", route.path),
