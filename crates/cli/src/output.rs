@@ -282,6 +282,7 @@ mod tests {
         );
         assert_eq!(clean_line("a\n  b\r\n\tc"), "a b c");
         assert_eq!(clean("Grüße, 日本"), "Grüße, 日本");
+        assert_eq!(clean_indented("    return  1 /\u{1b} 0\n"), "    return 1 /\\u{1b} 0");
     }
 
     #[test]

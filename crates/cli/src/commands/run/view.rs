@@ -17,6 +17,7 @@ pub fn whole(run: &Value, paint: Paint) -> String {
         .field("Agent", text_of(run, "agent_name"))
         .field("By", person_and_id(run, "principal"))
         .field("Reason", text_of(run, "reason"))
+        .field("Waits for", waits_for(run))
         .field("Limits", limits(&run["limits"]))
         .field("Labels", text_of(run, "labels"))
         .field("Data from", super::super::label::origins(&run["origins"]))
@@ -37,6 +38,16 @@ pub fn whole(run: &Value, paint: Paint) -> String {
 
 fn members<'a>(run: &'a Value, member: &str) -> &'a [Value] {
     run[member].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The calls that a person must decide on, each with the way there.
+fn waits_for(run: &Value) -> String {
+    let waiting =
+        members(run, "calls").iter().filter(|call| call["status"] == "pending" && call["approval_id"].is_string());
+    let words = waiting.map(|call| {
+        format!("{}, see `toolgate approvals show {}`", text_of(call, "tool_key"), text_of(call, "approval_id"))
+    });
+    words.collect::<Vec<_>>().join("; ")
 }
 
 fn limits(limits: &Value) -> String {
