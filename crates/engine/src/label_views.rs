@@ -217,7 +217,7 @@ impl Engine {
         let filter = UsageFilter { from: since.day(), to: today, agent: None, tool: None };
         let mut calls: HashMap<ToolId, i64> = HashMap::new();
         for (key, sums) in self.store.usage(caller.tenant, UsageBy::Tool, &filter).await? {
-            if let UsageKey::Tool(tool) = key {
+            if let UsageKey::Tool(Some(tool)) = key {
                 *calls.entry(tool).or_default() += sums.calls;
             }
         }

@@ -36,7 +36,23 @@ pub struct AgentRun {
     pub reader: Option<String>,
     pub outputs: Option<serde_json::Value>,
     pub is_open: bool,
+    /// Questions that went out and have no answer, and what they count for.
+    pub unanswered: u32,
+    pub unanswered_use: ModelUsed,
     pub created_at: Timestamp,
+}
+
+/// What questions to a model took, or may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelUsed {
+    pub input: u64,
+    /// Of the input, what the provider had read before.
+    #[serde(default)]
+    pub cached: u64,
+    pub output: u64,
+    /// Absent where nobody wrote a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Amount>,
 }
 
 /// One question to the model. Without an answer it is on its way, or was lost on it.
@@ -44,6 +60,8 @@ pub struct AgentRun {
 pub struct AgentTurn {
     pub turn: u32,
     pub holds: Vec<Held>,
+    /// At most.
+    pub may_take: ModelUsed,
     pub answer: Option<serde_json::Value>,
     pub asides: Vec<Aside>,
     pub cost: Option<Amount>,
@@ -67,7 +85,8 @@ pub struct DueRun {
 }
 
 const COLUMNS: &str =
-    "run_id, plan, asker, holder, waits_for, for_call, outputs, is_open, created_at, begun_by, reader";
+    "run_id, plan, asker, holder, waits_for, for_call, outputs, is_open, created_at, begun_by, reader, unanswered,
+    unanswered_input, unanswered_output, unanswered_micros";
 
 impl Change {
     pub fn insert_agent_run(&mut self, run: &AgentRun) -> &mut Self {
@@ -82,6 +101,8 @@ impl Change {
             reader,
             outputs: _,
             is_open: _,
+            unanswered: _,
+            unanswered_use: _,
             created_at,
         } = run;
         self.then(
@@ -135,20 +156,21 @@ impl Change {
         &mut self,
         (run, turn): (RunId, u32),
         holder: &str,
-        holds: &[Held],
+        (holds, may_take): (&[Held], &ModelUsed),
         now: Timestamp,
         lost: Fault,
     ) -> &mut Self {
         self.expecting(
             Expect::Rows(1, lost),
-            "INSERT INTO agent_turns (tenant_id, run_id, turn, holds, asked_at)
-             SELECT a.tenant_id, a.run_id, CAST($3 AS bigint), $4, CAST($5 AS bigint) FROM agent_runs a
+            "INSERT INTO agent_turns (tenant_id, run_id, turn, holds, asked_at, may_take)
+             SELECT a.tenant_id, a.run_id, CAST($3 AS bigint), $4, CAST($5 AS bigint), $7 FROM agent_runs a
              JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
              WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.holder = $6 AND a.is_open = 1
                AND r.state NOT IN ('completed', 'failed', 'cancelled')
-             ON CONFLICT (tenant_id, run_id, turn) DO UPDATE SET holds = excluded.holds, asked_at = excluded.asked_at
+             ON CONFLICT (tenant_id, run_id, turn) DO UPDATE SET holds = excluded.holds, asked_at = excluded.asked_at,
+                may_take = excluded.may_take
              WHERE agent_turns.answer IS NULL",
-            [run.into(), turn.into(), json_text(&holds), now.into(), holder.into()],
+            [run.into(), turn.into(), json_text(&holds), now.into(), holder.into(), json_text(may_take)],
         )
     }
 
@@ -178,8 +200,28 @@ impl Change {
         )
     }
 
-    /// A question that was asked and has no answer holds nothing any more. `lost`: another replica took the run, and
-    /// settles what was held.
+    /// A question that has no answer, and of which nobody knows whether it was answered: it counts in its run as what it
+    /// may have taken. `lost`: another replica took the run, and counts it.
+    pub fn lose_turn(&mut self, (run, turn): (RunId, u32), holder: &str, took: &ModelUsed, lost: Fault) -> &mut Self {
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.drop_turn((run, turn), holder, lost);
+        self.then(
+            "UPDATE agent_runs SET unanswered = unanswered + 1,
+                unanswered_input = unanswered_input + CAST($3 AS bigint),
+                unanswered_output = unanswered_output + CAST($4 AS bigint),
+                unanswered_micros = unanswered_micros + CAST($5 AS bigint)
+             WHERE tenant_id = $1 AND run_id = $2",
+            [
+                run.into(),
+                whole(took.input).into(),
+                whole(took.output).into(),
+                took.cost.unwrap_or_default().micros().into(),
+            ],
+        )
+    }
+
+    /// A question that was not taken holds nothing any more. `lost`: another replica took the run, and settles what was
+    /// held.
     pub fn drop_turn(&mut self, (run, turn): (RunId, u32), holder: &str, lost: Fault) -> &mut Self {
         self.expecting(
             Expect::Rows(1, lost),
@@ -214,7 +256,7 @@ impl Store {
     }
 
     pub async fn agent_turns(&self, tenant: TenantId, run: RunId) -> Result<Vec<AgentTurn>, Error> {
-        let sql = "SELECT turn, holds, answer, asides, cost, asked_at, answered_at FROM agent_turns
+        let sql = "SELECT turn, holds, answer, asides, cost, asked_at, answered_at, may_take FROM agent_turns
             WHERE tenant_id = $1 AND run_id = $2 ORDER BY turn";
         self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(turn).collect()
     }
@@ -225,7 +267,8 @@ impl Store {
         let sql = "SELECT a.tenant_id, a.run_id, a.holder FROM agent_runs a
             JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
             LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.id = a.waits_for
-            WHERE a.is_open = 1 AND r.frozen_at IS NULL AND a.run_id > $1
+            WHERE a.is_open = 1 AND a.run_id > $1
+              AND (r.frozen_at IS NULL OR r.state IN ('completed', 'failed', 'cancelled'))
               AND (a.holder IS NULL OR a.holder = $4
                 OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || a.holder AND l.expires_at > $2))
               AND (a.waits_for IS NULL OR c.id IS NULL OR c.status NOT IN ('pending', 'approved', 'running')
@@ -240,6 +283,7 @@ impl Store {
 
 fn agent_run(row: &Row) -> Result<AgentRun, Error> {
     let outputs: Option<String> = row.get(6)?;
+    let count = |position| -> Result<u64, Error> { Ok(u64::try_from(row.get::<i64>(position)?).unwrap_or_default()) };
     Ok(AgentRun {
         run: row.get(0)?,
         plan: row.json(1)?,
@@ -252,6 +296,13 @@ fn agent_run(row: &Row) -> Result<AgentRun, Error> {
         created_at: row.get(8)?,
         begun_by: row.get(9)?,
         reader: row.get(10)?,
+        unanswered: row.get(11)?,
+        unanswered_use: ModelUsed {
+            input: count(12)?,
+            cached: 0,
+            output: count(13)?,
+            cost: Some(Amount::from_micros(row.get(14)?)).filter(|cost| !cost.is_zero()),
+        },
     })
 }
 
@@ -265,5 +316,6 @@ fn turn(row: &Row) -> Result<AgentTurn, Error> {
         cost: cost.map(|_| row.parse(4)).transpose()?,
         asked_at: row.get(5)?,
         answered_at: row.get(6)?,
+        may_take: row.json(7)?,
     })
 }

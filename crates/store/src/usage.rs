@@ -1,4 +1,5 @@
-//! What was used, summed by day, agent and tool: rolled up from the log behind the calls, each call exactly once.
+//! What was used, summed by day, agent and tool: rolled up from the log behind the calls, each call exactly once, and
+//! questions to models in the commit that settles them.
 //!
 //! Nothing is written per call. Whoever rolls up takes the next leaves of a tenant's log, sums the calls that ended by
 //! them, and moves the mark in the same transaction; of two who try at once one is refused and changes nothing. A call
@@ -12,6 +13,7 @@ use serde_json::Value as Json;
 use toolgate_contracts::{AgentId, Amount, CallId, Fault, Mode, Status, TenantId, Timestamp, ToolId};
 use uuid::Uuid;
 
+use crate::agent_runs::ModelUsed;
 use crate::change::{Change, Durability, Expect};
 use crate::error::Error;
 use crate::scope::Scope;
@@ -34,11 +36,28 @@ pub struct UsageSums {
     pub cost: Amount,
     /// What callers reported; kept beside, never trusted.
     pub reported: Amount,
+    /// That hosted agents asked their models. What they took is in `cost`.
+    pub questions: i64,
+    pub input_tokens: i64,
+    pub cached_tokens: i64,
+    pub output_tokens: i64,
 }
 
 impl UsageSums {
     pub fn add(&mut self, more: Self) {
-        let Self { calls, failed, cached, duration_ms, units, cost, reported } = more;
+        let Self {
+            calls,
+            failed,
+            cached,
+            duration_ms,
+            units,
+            cost,
+            reported,
+            questions,
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+        } = more;
         self.calls += calls;
         self.failed += failed;
         self.cached += cached;
@@ -46,6 +65,10 @@ impl UsageSums {
         self.units += units;
         self.cost = self.cost + cost;
         self.reported = self.reported + reported;
+        self.questions += questions;
+        self.input_tokens += input_tokens;
+        self.cached_tokens += cached_tokens;
+        self.output_tokens += output_tokens;
     }
 }
 
@@ -65,7 +88,8 @@ pub enum UsageKey {
     Day(String),
     /// `None`: a person or a service called, and no agent.
     Agent(Option<AgentId>),
-    Tool(ToolId),
+    /// `None`: a question to a model, which is of no tool.
+    Tool(Option<ToolId>),
 }
 
 /// Days as `YYYY-MM-DD`, both included.
@@ -164,8 +188,28 @@ impl Used {
                 units: self.units,
                 cost: self.cost,
                 reported: self.reported,
+                ..UsageSums::default()
             },
         });
+    }
+}
+
+impl Change {
+    /// Counts a question that an agent asked its model, on the day it was asked.
+    pub fn count_question(&mut self, agent: Option<AgentId>, asked_at: Timestamp, took: &ModelUsed) -> &mut Self {
+        let ModelUsed { input, cached, output, cost } = *took;
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let sums = UsageSums {
+            cost: cost.unwrap_or_default(),
+            questions: 1,
+            input_tokens: whole(input),
+            cached_tokens: whole(cached),
+            output_tokens: whole(output),
+            ..UsageSums::default()
+        };
+        let agent = agent.map(toolgate_contracts::Id::uuid).unwrap_or_default();
+        add_sums(self, (asked_at.day(), agent, Uuid::nil()), sums);
+        self
     }
 }
 
@@ -270,9 +314,21 @@ impl Store {
                 let _ = write!(condition, " AND {column} = ${}", parameters.len() + 1);
             }
         }
-        let sums = ["calls", "failed", "cached", "duration_ms", "units", "cost_micros", "reported_micros"]
-            .map(|column| format!("CAST(sum({column}) AS BIGINT)"))
-            .join(", ");
+        let sums = [
+            "calls",
+            "failed",
+            "cached",
+            "duration_ms",
+            "units",
+            "cost_micros",
+            "reported_micros",
+            "questions",
+            "input_tokens",
+            "cached_tokens",
+            "output_tokens",
+        ]
+        .map(|column| format!("CAST(sum({column}) AS BIGINT)"))
+        .join(", ");
         let sql = format!(
             "SELECT {key}, {sums} FROM usage WHERE tenant_id = $1 AND day >= $2 AND day <= $3{condition}
              GROUP BY {key} ORDER BY {key}"
@@ -285,7 +341,9 @@ impl Store {
                 UsageBy::Agent => {
                     UsageKey::Agent(Some(row.get::<Uuid>(0)?).filter(|id| !id.is_nil()).map(AgentId::from_uuid))
                 }
-                UsageBy::Tool => UsageKey::Tool(row.get(0)?),
+                UsageBy::Tool => {
+                    UsageKey::Tool(Some(row.get::<Uuid>(0)?).filter(|id| !id.is_nil()).map(ToolId::from_uuid))
+                }
             };
             let sums = UsageSums {
                 calls: row.get(1)?,
@@ -295,6 +353,10 @@ impl Store {
                 units: row.get(5)?,
                 cost: Amount::from_micros(row.get(6)?),
                 reported: Amount::from_micros(row.get(7)?),
+                questions: row.get(8)?,
+                input_tokens: row.get(9)?,
+                cached_tokens: row.get(10)?,
+                output_tokens: row.get(11)?,
             };
             Ok((key, sums))
         };
@@ -317,29 +379,53 @@ fn summing(tenant: TenantId, from: i64, to: i64, sums: Sums) -> Change {
         "UPDATE audit_progress SET usage_size = $3 WHERE tenant_id = $1 AND usage_size = $2",
         [from.into(), to.into()],
     );
-    for ((day, agent, tool), sums) in sums {
-        let UsageSums { calls, failed, cached, duration_ms, units, cost, reported } = sums;
-        change.then(
-            "INSERT INTO usage (tenant_id, day, agent_id, tool_id, calls, failed, cached, duration_ms, units, cost_micros,
-                reported_micros) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-             ON CONFLICT (tenant_id, day, agent_id, tool_id) DO UPDATE SET calls = usage.calls + excluded.calls,
-                failed = usage.failed + excluded.failed, cached = usage.cached + excluded.cached,
-                duration_ms = usage.duration_ms + excluded.duration_ms, units = usage.units + excluded.units,
-                cost_micros = usage.cost_micros + excluded.cost_micros,
-                reported_micros = usage.reported_micros + excluded.reported_micros",
-            [
-                day.into(),
-                agent.into(),
-                tool.into(),
-                calls.into(),
-                failed.into(),
-                cached.into(),
-                duration_ms.into(),
-                units.into(),
-                cost.micros().into(),
-                reported.micros().into(),
-            ],
-        );
+    for (key, sums) in sums {
+        add_sums(&mut change, key, sums);
     }
     change
+}
+
+fn add_sums(change: &mut Change, (day, agent, tool): (String, Uuid, Uuid), sums: UsageSums) {
+    let UsageSums {
+        calls,
+        failed,
+        cached,
+        duration_ms,
+        units,
+        cost,
+        reported,
+        questions,
+        input_tokens,
+        cached_tokens,
+        output_tokens,
+    } = sums;
+    change.then(
+        "INSERT INTO usage (tenant_id, day, agent_id, tool_id, calls, failed, cached, duration_ms, units, cost_micros,
+            reported_micros, questions, input_tokens, cached_tokens, output_tokens)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         ON CONFLICT (tenant_id, day, agent_id, tool_id) DO UPDATE SET calls = usage.calls + excluded.calls,
+            failed = usage.failed + excluded.failed, cached = usage.cached + excluded.cached,
+            duration_ms = usage.duration_ms + excluded.duration_ms, units = usage.units + excluded.units,
+            cost_micros = usage.cost_micros + excluded.cost_micros,
+            reported_micros = usage.reported_micros + excluded.reported_micros,
+            questions = usage.questions + excluded.questions, input_tokens = usage.input_tokens + excluded.input_tokens,
+            cached_tokens = usage.cached_tokens + excluded.cached_tokens,
+            output_tokens = usage.output_tokens + excluded.output_tokens",
+        [
+            day.into(),
+            agent.into(),
+            tool.into(),
+            calls.into(),
+            failed.into(),
+            cached.into(),
+            duration_ms.into(),
+            units.into(),
+            cost.micros().into(),
+            reported.micros().into(),
+            questions.into(),
+            input_tokens.into(),
+            cached_tokens.into(),
+            output_tokens.into(),
+        ],
+    );
 }

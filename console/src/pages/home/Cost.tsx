@@ -31,15 +31,16 @@ export function Cost() {
   }
   const { spans, currency, tools, agents } = usage.data
   return (
-    <Block title="Cost" note="by the day in UTC; calls that have ended">
+    <Block title="Cost" note="by the day in UTC; calls that have ended, and questions of agents to their models">
       <dl className={css.spans}>
-        {spans.map(({ days, calls, cost }) => (
+        {spans.map(({ days, calls, questions, cost }) => (
           <div key={days}>
             <dt>{SPANS[days]}</dt>
             <dd>
               <b>{shownAmount(cost)}</b> {currency}
               <span className={css.calls}>
-                {calls.toLocaleString('en')} {calls === 1 ? 'call' : 'calls'}
+                {counted(calls, 'call')}
+                {questions > 0 && `, ${counted(questions, 'question')}`}
               </span>
             </dd>
           </div>
@@ -47,16 +48,28 @@ export function Cost() {
       </dl>
       {tools.length === 0 ? (
         <p className={block.quiet}>
-          Nothing was called in 30 days. What tools declare or report as cost is summed here.
+          Nothing was called in 30 days. What tools declare or report as cost is summed here, and what agents ask their
+          models.
         </p>
       ) : (
         <>
-          <Ranking title="Tools, 30 days" rows={tools} link={to.tool} nobody="tools you may not know" />
+          <Ranking title="Tools, 30 days" rows={tools} link={to.tool} nobody={nameless(tools)} />
           <Ranking title="Agents, 30 days" rows={agents} link={to.agent} nobody="people, without an agent" />
         </>
       )}
     </Block>
   )
+}
+
+/** What is in the row without a tool's name. */
+function nameless(rows: readonly Top[]): string {
+  const row = rows.find(({ name }) => !name)
+  if (!row?.questions) return 'tools you may not know'
+  return row.calls > 0 ? 'questions to models, and tools you may not know' : 'questions to models'
+}
+
+function counted(count: number, word: string): string {
+  return `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`
 }
 
 function Ranking({

@@ -71,7 +71,13 @@ export const home = {
         const [byDay, byTool, byAgent] = await Promise.all([days('day'), days('tool'), days('agent')])
         const spans = [1, 7, 30].map((span) => {
           const rows = byDay.items.filter(({ key }) => (key ?? '') >= dayBefore(span - 1))
-          return { days: span, calls: rows.reduce((count, row) => count + row.calls, 0), cost: costOf(rows) }
+          const count = (of: (row: Schemas['UsageRow']) => number) => rows.reduce((all, row) => all + of(row), 0)
+          return {
+            days: span,
+            calls: count((row) => row.calls),
+            questions: count((row) => row.questions),
+            cost: costOf(rows),
+          }
         })
         return { spans, currency: byDay.items[0]?.currency ?? '', tools: top(byTool.items), agents: top(byAgent.items) }
       },
@@ -116,11 +122,12 @@ export interface Top {
   name: string | null | undefined
   calls: number
   failed: number
+  questions: number
   cost: string
 }
 
 export interface Usage {
-  spans: readonly { days: number; calls: number; cost: string }[]
+  spans: readonly { days: number; calls: number; questions: number; cost: string }[]
   currency: string
   tools: readonly Top[]
   agents: readonly Top[]
@@ -139,5 +146,5 @@ function top(rows: readonly Schemas['UsageRow'][]): Top[] {
   return [...rows]
     .sort((one, other) => Number(other.cost) - Number(one.cost) || other.calls - one.calls)
     .slice(0, TOP)
-    .map(({ key, calls: count, failed, cost }) => ({ name: key, calls: count, failed, cost }))
+    .map(({ key, calls: count, failed, questions, cost }) => ({ name: key, calls: count, failed, questions, cost }))
 }

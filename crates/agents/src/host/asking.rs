@@ -10,8 +10,9 @@ use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{Amount, Fault, ProviderKind, Timestamp, ToolError};
 use toolgate_engine::Engine;
 use toolgate_engine::hosting::Spending;
-use toolgate_store::agent_runs::AgentTurn;
+use toolgate_store::agent_runs::{AgentTurn, ModelUsed};
 use toolgate_store::events::Place;
+use toolgate_store::runs::Run;
 use toolgate_store::{Change, Error};
 
 use super::Host;
@@ -35,18 +36,18 @@ impl Host {
         if let Some(error) = engine.past_wall(&driven.run, most) {
             return Ok(Did::Ends(error));
         }
-        let (spending, foreseen) = match self.spending(driven, request)? {
+        let (spending, may_take) = match self.spending(driven, request)? {
             Ok(priced) => priced,
             Err(error) => return Ok(Did::Ends(error)),
         };
         let asked_at = engine.now();
         let mut change = Change::new(driven.tenant);
-        change.ask_turn((driven.run.id, turn), engine.replica(), &spending.held(), asked_at, elsewhere());
+        change.ask_turn((driven.run.id, turn), engine.replica(), (&spending.held(), &may_take), asked_at, elsewhere());
         spending.reserve(&mut change);
         let data = json!({
             "turn": turn, "model": driven.plan.model, "messages": request.messages.len(), "tools": request.tools.len(),
         });
-        append(&mut change, driven, EventType::ModelRequested, data, asked_at);
+        append(&mut change, &driven.run, EventType::ModelRequested, data, asked_at);
         match self.0.store.commit(change).await {
             Ok(_) => engine.signal_run(driven.tenant, driven.run.id),
             Err(error) => {
@@ -60,26 +61,27 @@ impl Host {
         }
         let bounds = Bounds::default();
         let bounds = Bounds { wall: bounds.wall.min(engine.time_left_of(&driven.run, most)), ..bounds };
+        let asked = AgentTurn {
+            turn,
+            holds: spending.held(),
+            may_take,
+            answer: None,
+            asides: Vec::new(),
+            cost: None,
+            asked_at,
+            answered_at: None,
+        };
         match self.answer(driven, request, bounds).await {
             None => {
-                let lost = AgentTurn {
-                    turn,
-                    holds: spending.held(),
-                    answer: None,
-                    asides: Vec::new(),
-                    cost: None,
-                    asked_at,
-                    answered_at: None,
-                };
-                let ours = self.give_up_turn(driven, &lost).await?;
+                let ours = self.give_up_turn(driven, &asked).await?;
                 Ok(if ours { Did::BrokenOff } else { Did::Leaves(Left::Lost) })
             }
             Some(Ok(answered)) => {
-                let kept = self.keep_answer(driven, turn, asked_at, (&spending, foreseen), answered).await?;
+                let kept = self.keep_answer(driven, asked, &spending, answered).await?;
                 Ok(kept.map_or(Did::Leaves(Left::Lost), Did::Done))
             }
             Some(Err(error)) => {
-                let ours = self.keep_failure(driven, turn, &spending, &error).await?;
+                let ours = self.keep_failure(driven, &asked, &spending, &error).await?;
                 Ok(if ours { Did::Ends(error.error().clone()) } else { Did::Leaves(Left::Lost) })
             }
         }
@@ -116,11 +118,7 @@ impl Host {
     }
 
     /// What is held: the price of everything that is sent, and of everything that may be written.
-    fn spending(
-        &self,
-        driven: &Driven,
-        request: &Request,
-    ) -> Result<Result<(Spending, Option<Amount>), ToolError>, Fault> {
+    fn spending(&self, driven: &Driven, request: &Request) -> Result<Result<(Spending, ModelUsed), ToolError>, Fault> {
         let known = match self.0.models.known(driven.tenant, &driven.plan.model) {
             Ok(known) => known,
             Err(error) => return Ok(Err(error.error().clone())),
@@ -140,23 +138,25 @@ impl Host {
         let tokens = usage.input + usage.output;
         let run = (&driven.run, &driven.plan.limits);
         let held = self.0.engine.spending(&driven.caller, driven.plan.agent_id, run, &driven.above, (cost, tokens))?;
-        Ok(held.map(|spending| (spending, cost)))
+        let Usage { input, cached, output } = usage;
+        Ok(held.map(|spending| (spending, ModelUsed { input, cached, output, cost })))
     }
 
     /// `None`: another replica took the run meanwhile, and asks again.
     async fn keep_answer(
         &self,
         driven: &Driven,
-        turn: u32,
-        asked_at: Timestamp,
-        (spending, foreseen): (&Spending, Option<Amount>),
+        asked: AgentTurn,
+        spending: &Spending,
         answered: Answered,
     ) -> Result<Option<AgentTurn>, Fault> {
         let now = self.0.engine.now();
+        let turn = asked.turn;
         let Answered { turn: said, tries, cost, provider: _, kind: _ } = answered;
-        // What may have been taken at most, where nobody says what was.
-        let cost = if said.usage_unknown { foreseen } else { cost };
         let Usage { input, cached, output } = said.usage;
+        // What may have been taken at most, where nobody says what was.
+        let used = if said.usage_unknown { asked.may_take } else { ModelUsed { input, cached, output, cost } };
+        let cost = used.cost;
         let answer = serde_json::to_value(&said).map_err(Fault::internal)?;
         let mut change = Change::new(driven.tenant);
         change.answer_turn((driven.run.id, turn), self.0.engine.replica(), &answer, cost, now, elsewhere());
@@ -165,61 +165,79 @@ impl Host {
         } else {
             spending.settle(&mut change, cost.unwrap_or_default(), input + output);
         }
+        change.count_question(driven.run.agent_id, asked.asked_at, &used);
         let data = json!({
             "turn": turn, "model": said.model, "usage_unknown": said.usage_unknown.then_some(true), "kind": said.kind, "stop": said.stop, "calls": said.calls.len(),
             "usage": {"input_tokens": input, "cached_tokens": cached, "output_tokens": output},
             "cost": cost.map(|cost| cost.to_string()), "tries": tries,
         });
-        append(&mut change, driven, EventType::ModelCompleted, data, now);
+        append(&mut change, &driven.run, EventType::ModelCompleted, data, now);
         if !self.if_ours(change).await? {
             return Ok(None);
         }
         self.0.engine.signal_run(driven.tenant, driven.run.id);
-        Ok(Some(AgentTurn {
-            turn,
-            holds: Vec::new(),
-            answer: Some(answer),
-            asides: Vec::new(),
-            cost,
-            asked_at,
-            answered_at: Some(now),
-        }))
+        Ok(Some(AgentTurn { holds: Vec::new(), answer: Some(answer), cost, answered_at: Some(now), ..asked }))
+    }
+
+    /// A question that went out and has no answer: nobody knows whether there was one, so it counts as what was held for
+    /// it, in every budget, in its run and in what was used.
+    pub(super) fn lose(&self, change: &mut Change, run: &Run, model: &str, lost: &AgentTurn) {
+        let told = ModelError::interrupted();
+        let told = told.error();
+        let data = json!({
+            "turn": lost.turn, "model": model, "code": told.code, "reason": told.reason(),
+            "message": "the question was broken off before its answer was heard",
+        });
+        self.count_lost(change, run, lost, data);
+    }
+
+    fn count_lost(&self, change: &mut Change, run: &Run, lost: &AgentTurn, mut told: Value) {
+        let ModelUsed { input, cached, output, cost } = lost.may_take;
+        Engine::settle_lost(change, &lost.holds);
+        change.lose_turn((run.id, lost.turn), self.0.engine.replica(), &lost.may_take, elsewhere());
+        change.count_question(run.agent_id, lost.asked_at, &lost.may_take);
+        told["usage_unknown"] = true.into();
+        told["usage"] = json!({"input_tokens": input, "cached_tokens": cached, "output_tokens": output});
+        told["cost"] = cost.map(|cost| cost.to_string()).into();
+        append(change, run, EventType::ModelFailed, told, self.0.engine.now());
     }
 
     async fn keep_failure(
         &self,
         driven: &Driven,
-        turn: u32,
+        asked: &AgentTurn,
         spending: &Spending,
         error: &ModelError,
     ) -> Result<bool, Fault> {
-        let now = self.0.engine.now();
         let mut change = Change::new(driven.tenant);
+        let told = error.error();
+        let data = json!({
+            "turn": asked.turn, "model": driven.plan.model, "code": told.code, "reason": told.reason(),
+            "message": told.message,
+        });
         // What broke off in the middle was written, and may be charged.
         match error.kind() {
             ErrorKind::Interrupted | ErrorKind::TooLarge | ErrorKind::TooLong | ErrorKind::Unreadable => {
-                Engine::settle_lost(&mut change, &spending.held());
+                self.count_lost(&mut change, &driven.run, asked, data);
             }
-            _ => spending.settle(&mut change, Amount::ZERO, 0),
+            _ => {
+                spending.settle(&mut change, Amount::ZERO, 0);
+                change.drop_turn((driven.run.id, asked.turn), self.0.engine.replica(), elsewhere());
+                append(&mut change, &driven.run, EventType::ModelFailed, data, self.0.engine.now());
+            }
         }
-        change.drop_turn((driven.run.id, turn), self.0.engine.replica(), elsewhere());
-        let told = error.error();
-        let data = json!({
-            "turn": turn, "model": driven.plan.model, "code": told.code, "reason": told.reason(), "message": told.message,
-        });
-        append(&mut change, driven, EventType::ModelFailed, data, now);
         let ours = self.if_ours(change).await?;
         self.0.engine.signal_run(driven.tenant, driven.run.id);
         Ok(ours)
     }
 }
 
-pub(super) fn append(change: &mut Change, driven: &Driven, event_type: EventType, data: Value, at: Timestamp) {
+fn append(change: &mut Change, run: &Run, event_type: EventType, data: Value, at: Timestamp) {
     let data = match data {
         Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
         _ => Map::new(),
     };
-    let actor = driven.caller.principal.to_string();
+    let actor = run.principal.to_string();
     let event = NewEvent { event_type, call_id: None, at, actor, data };
-    change.append_events(driven.run.id, Place::Counted, None, &[event], at);
+    change.append_events(run.id, Place::Counted, None, &[event], at);
 }

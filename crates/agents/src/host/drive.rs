@@ -6,7 +6,6 @@ use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::{CallId, Caller, Envelope, Fault, FaultKind, RunId, TenantId, ToolError};
-use toolgate_engine::Engine;
 use toolgate_store::agent_runs::{AgentRun, AgentTurn};
 use toolgate_store::runs::Run;
 use toolgate_store::{Change, Durability, Error};
@@ -201,13 +200,13 @@ impl Host {
         Ok(envelope.status.is_final().then_some(envelope))
     }
 
-    /// What was held for a question without an answer is counted: nobody knows whether it was answered. `false`: another
-    /// replica has the run.
+    /// A question without an answer is counted as what was held for it. `false`: another replica has the run.
     pub(super) async fn give_up_turn(&self, driven: &Driven, lost: &AgentTurn) -> Result<bool, Fault> {
-        let mut change = Change::new(driven.tenant).durability(Durability::Process);
-        Engine::settle_lost(&mut change, &lost.holds);
-        change.drop_turn((driven.run.id, lost.turn), self.0.engine.replica(), elsewhere());
-        self.if_ours(change).await
+        let mut change = Change::new(driven.tenant);
+        self.lose(&mut change, &driven.run, &driven.plan.model, lost);
+        let ours = self.if_ours(change).await?;
+        self.0.engine.signal_run(driven.tenant, driven.run.id);
+        Ok(ours)
     }
 
     /// Commits a change that only whoever holds the run may make. `false`: that is another replica by now.
@@ -228,7 +227,7 @@ impl Host {
                 return false;
             }
             Ok(Left::Waits(call)) => {
-                self.left().insert(run, tenant);
+                self.listen_for(tenant, run);
                 self.put_off().remove(&run);
                 Some(call)
             }

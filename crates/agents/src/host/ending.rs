@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{Amount, Fault, RunId, Status, TenantId, ToolError};
-use toolgate_engine::Engine;
 use toolgate_engine::control::Report;
 use toolgate_store::agent_runs::AgentRun;
 use toolgate_store::events::Place;
@@ -54,9 +53,9 @@ impl Host {
         let now = self.0.engine.now();
         let mut change = Change::new(tenant);
         // What was asked and never heard of holds nothing any more.
+        let model = kept.plan.get("model").and_then(Value::as_str).unwrap_or_default();
         for lost in self.0.store.agent_turns(tenant, run.id).await?.iter().filter(|turn| turn.answer.is_none()) {
-            Engine::settle_lost(&mut change, &lost.holds);
-            change.drop_turn((run.id, lost.turn), self.0.engine.replica(), elsewhere());
+            self.lose(&mut change, run, model, lost);
         }
         // Whoever began it by themselves; of a call, its end says it.
         let reader = kept.reader.as_deref().filter(|_| kept.begun_by.is_none());
@@ -90,10 +89,15 @@ impl Host {
         Ok(Left::Ended)
     }
 
-    /// What the run's own questions cost.
+    /// What the run's own questions cost, with those that have no answer.
     async fn model_cost(&self, tenant: TenantId, run: RunId) -> Result<Option<Amount>, Fault> {
-        let costs = self.0.store.agent_turns(tenant, run).await?.into_iter().filter_map(|turn| turn.cost);
-        Ok(costs.reduce(|sum, cost| sum + cost))
+        let turns = self.0.store.agent_turns(tenant, run).await?;
+        let costs = turns.into_iter().filter_map(|turn| match turn.answer {
+            Some(_) => turn.cost,
+            None => turn.may_take.cost,
+        });
+        let given_up = self.0.store.agent_run(tenant, run).await?.and_then(|kept| kept.unanswered_use.cost);
+        Ok(costs.chain(given_up).reduce(|sum, cost| sum + cost))
     }
 }
 

@@ -199,9 +199,20 @@ pub async fn usage(usage: Usage, client: &Client, output: &Output) -> Done {
 }
 
 fn table(usage: &Value, heading: &'static str, paint: Paint) -> String {
-    let mut table = Table::new([heading, "CALLS", "FAILED", "CACHED", "SECONDS", "UNITS", "COST", "REPORTED"])
-        .cuts(heading)
-        .drops(["UNITS", "CACHED", "REPORTED", "SECONDS"]);
+    let mut table = Table::new([
+        heading,
+        "CALLS",
+        "FAILED",
+        "CACHED",
+        "SECONDS",
+        "UNITS",
+        "QUESTIONS",
+        "TOKENS",
+        "COST",
+        "REPORTED",
+    ])
+    .cuts(heading)
+    .drops(["UNITS", "CACHED", "REPORTED", "SECONDS", "TOKENS"]);
     for row in items_of(usage) {
         let key = text_of(row, "key");
         let key = if key.is_empty() { "(none)".to_owned() } else { key };
@@ -214,6 +225,9 @@ fn table(usage: &Value, heading: &'static str, paint: Paint) -> String {
             text_of(row, "cached"),
             format!("{}.{:03}", ms / 1000, ms % 1000),
             text_of(row, "units"),
+            text_of(row, "questions"),
+            (row["input_tokens"].as_i64().unwrap_or_default() + row["output_tokens"].as_i64().unwrap_or_default())
+                .to_string(),
             money("cost"),
             money("reported_cost"),
         ]);

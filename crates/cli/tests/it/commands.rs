@@ -379,7 +379,7 @@ fn control(tour: &mut Tour) {
     }
     assert!(tour.ok(&["usage", "--format", "csv"])["items"].is_array(), "--json is JSON");
     let csv = tour.home.ok(&["usage", "--format", "csv", "--by", "day"]);
-    assert!(csv.starts_with("day,calls,failed,cached,duration_ms,units,cost,reported_cost,currency\n"), "{csv}");
+    assert!(csv.starts_with("day,calls,failed,cached,duration_ms,units,cost,reported_cost,currency,"), "{csv}");
     assert!(tour.home.ok(&["usage", "--format", "json"]).starts_with('{'));
     tour.run(&["usage", "--from", "yesterday"], 2);
 }

@@ -72,7 +72,8 @@ pub struct UsageQuery {
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct UsageRow {
-    /// The tool, agent, day or tenant; null for calls without an agent, and for tools whose names the caller may not know.
+    /// The tool, agent, day or tenant; null for calls without an agent, for tools whose names the caller may not know, and
+    /// for questions to models, which are of no tool.
     key: Option<String>,
     calls: i64,
     /// Those that did not complete: failed, denied, rejected, cancelled.
@@ -87,20 +88,69 @@ pub struct UsageRow {
     /// What callers reported.
     reported_cost: Amount,
     currency: String,
+    /// That hosted agents asked their models; what those cost is in `cost`.
+    questions: i64,
+    input_tokens: i64,
+    /// Of the input, what the providers had read before.
+    cached_tokens: i64,
+    output_tokens: i64,
 }
 
 impl UsageRow {
     fn new(key: Option<String>, sums: UsageSums, currency: &str) -> Self {
-        let UsageSums { calls, failed, cached, duration_ms, units, cost, reported } = sums;
-        let currency = currency.to_owned();
-        Self { key, calls, failed, cached, duration_ms, units, cost, reported_cost: reported, currency }
+        let UsageSums {
+            calls,
+            failed,
+            cached,
+            duration_ms,
+            units,
+            cost,
+            reported,
+            questions,
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+        } = sums;
+        let (reported_cost, currency) = (reported, currency.to_owned());
+        Self {
+            key,
+            calls,
+            failed,
+            cached,
+            duration_ms,
+            units,
+            cost,
+            reported_cost,
+            currency,
+            questions,
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+        }
     }
 
     fn csv(&self) -> String {
-        let Self { key, calls, failed, cached, duration_ms, units, cost, reported_cost, currency } = self;
+        let Self {
+            key,
+            calls,
+            failed,
+            cached,
+            duration_ms,
+            units,
+            cost,
+            reported_cost,
+            currency,
+            questions,
+            input_tokens,
+            cached_tokens,
+            output_tokens,
+        } = self;
         let key = quoted(key.as_deref().unwrap_or_default());
         let currency = quoted(currency);
-        format!("{key},{calls},{failed},{cached},{duration_ms},{units},{cost},{reported_cost},{currency}\r\n")
+        format!(
+            "{key},{calls},{failed},{cached},{duration_ms},{units},{cost},{reported_cost},{currency},\
+             {questions},{input_tokens},{cached_tokens},{output_tokens}\r\n"
+        )
     }
 }
 
@@ -113,7 +163,8 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Sums of the calls that have ended, of this tenant alone. A call counts on the day it began.
+/// Sums of the calls that have ended and of the questions that agents asked their models, of this tenant alone. Each
+/// counts on the day it began.
 #[utoipa::path(get, path = "/api/v1/usage", tag = "usage", params(UsageQuery), responses((status = 200, body = Page<UsageRow>)))]
 pub async fn usage(
     State(app): State<App>,
@@ -136,7 +187,8 @@ pub async fn usage(
     let sums = app.store.usage(caller.tenant, by, &filter).await?;
     let rows = named(registry, &caller, &today, sums);
     if query.format == UsageFormat::Csv || wants_csv(&headers) {
-        let head = "calls,failed,cached,duration_ms,units,cost,reported_cost,currency\r\n";
+        let head = "calls,failed,cached,duration_ms,units,cost,reported_cost,currency,\
+            questions,input_tokens,cached_tokens,output_tokens\r\n";
         let body: String = rows.iter().map(UsageRow::csv).collect();
         let text = format!("{},{head}{body}", query.by.as_str());
         return Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present")], text).into_response());
@@ -206,7 +258,8 @@ fn named(registry: &TenantRegistry, caller: &Caller, today: &str, sums: Vec<(Usa
             UsageKey::Agent(Some(id)) => {
                 Some(registry.agents.get(&id).map_or_else(|| id.to_string(), |agent| agent.spec.name.to_string()))
             }
-            UsageKey::Tool(id) => match registry.tool_by_id(id) {
+            UsageKey::Tool(None) => None,
+            UsageKey::Tool(Some(id)) => match registry.tool_by_id(id) {
                 None => Some(id.to_string()),
                 Some(tool) => may_know(registry, caller, today, tool).then(|| tool.name.to_string()),
             },

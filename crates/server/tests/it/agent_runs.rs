@@ -132,7 +132,7 @@ async fn five_hundred_calls_at_once_are_as_many_as_are_allowed() {
         let run = run(&world, json!({"prompt": "All of them."})).await;
         assert_eq!(run["state"], "failed");
         let why = run["reason"].as_str().unwrap();
-        assert!(why.contains("may make 25 calls, made 25, and the model wants 500 more at once"), "{why}");
+        assert!(why.contains("may make 25 calls and made 25; its model asked for 500 more at once"), "{why}");
         let order = run["outputs"]["tool_order"].as_array().unwrap();
         assert_eq!(order.len(), 26);
         // Whichever comes last to the gate.
@@ -342,17 +342,18 @@ async fn a_replica_that_lost_a_run_writes_nothing_into_it() {
         let tenant = world.app.registry.snapshot().tenant_by_slug("default").unwrap().tenant.id;
         let now = world.app.engine.now();
         let lost = || toolgate_contracts::Fault::conflict("another replica has the run", "it goes on there");
+        let took = toolgate_store::agent_runs::ModelUsed::default();
         let made = async |make: &dyn Fn(&mut Change)| {
             let mut change = Change::new(tenant);
             make(&mut change);
             store.commit(change).await
         };
         made(&|change| _ = change.take_agent_run(run, None, "slow", lost())).await.unwrap();
-        made(&|change| _ = change.ask_turn((run, 2), "slow", &[], now, lost())).await.unwrap();
+        made(&|change| _ = change.ask_turn((run, 2), "slow", (&[], &took), now, lost())).await.unwrap();
         made(&|change| _ = change.take_agent_run(run, Some("slow"), "quick", lost())).await.unwrap();
         let said = json!({"text": "too late"});
         let late: [(&str, Make<'_>); 5] = [
-            ("ask", &|change| _ = change.ask_turn((run, 3), "slow", &[], now, lost())),
+            ("ask", &|change| _ = change.ask_turn((run, 3), "slow", (&[], &took), now, lost())),
             ("answer", &|change| _ = change.answer_turn((run, 2), "slow", &said, None, now, lost())),
             ("drop", &|change| _ = change.drop_turn((run, 2), "slow", lost())),
             ("asides", &|change| _ = change.put_asides((run, 1), "slow", &[], lost())),

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use toolgate_contracts::{Amount, Fault, RunId, TenantId};
 use toolgate_store::Change;
+use toolgate_store::agent_runs::ModelUsed;
 use toolgate_store::budgets::Held;
 
 use crate::vendor::{Said, Vendor, text};
@@ -257,11 +258,12 @@ async fn what_was_held_for_a_lost_question_is_settled_when_its_run_is_closed() {
         let no = || Fault::conflict("no", "no");
         // A replica asked, and is gone.
         let held = Held { scope: "agent:lost:2026-11".to_owned(), micros: 700 };
+        let took = ModelUsed { input: 300, cached: 0, output: 400, cost: Some(Amount::from_micros(700)) };
         let mut is_asked = false;
         for _ in 0..100 {
             let mut change = Change::new(tenant);
             change.take_agent_run(id, None, "gone", no());
-            change.ask_turn((id, 2), "gone", std::slice::from_ref(&held), world.app.engine.now(), no());
+            change.ask_turn((id, 2), "gone", (std::slice::from_ref(&held), &took), world.app.engine.now(), no());
             change.reserve(&held, Amount::from_micros(1000), no());
             is_asked = store.commit(change).await.is_ok();
             if is_asked {
@@ -274,10 +276,16 @@ async fn what_was_held_for_a_lost_question_is_settled_when_its_run_is_closed() {
         let path = format!("/api/v1/runs/{id}/state");
         world.send(&As::Owner, "PUT", &path, json!({"state": "cancelled"})).await.ok();
         let stop = attend(&world.app);
-        closed(&world, &run).await;
+        let used = closed(&world, &run).await["model_use"].clone();
         let balance = store.balance(tenant, &held.scope).await.unwrap();
         assert_eq!((balance.reserved.micros(), balance.spent.micros()), (0, 700));
         assert_eq!(store.agent_turns(tenant, id).await.unwrap().len(), 2);
+        assert_eq!((&used["turns"], &used["unanswered"]), (&json!(3), &json!(1)), "{used:#}");
+        assert_eq!((&used["input_tokens"], &used["output_tokens"]), (&json!(300), &json!(400)), "{used:#}");
+        assert_eq!(used["cost"], "0.0007", "{used:#}");
+        let usage = world.get(&As::Owner, "/api/v1/usage?by=agent&agent=helper").await.ok()["items"][0].clone();
+        assert_eq!((&usage["questions"], &usage["cost"]), (&json!(3), &json!("0.0007")), "{usage:#}");
+        assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&json!(300), &json!(400)), "{usage:#}");
         stop.cancel();
     })
     .await;

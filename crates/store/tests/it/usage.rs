@@ -1,6 +1,7 @@
 //! Sums of what was used: each call once, whoever sums and however often.
 
 use toolgate_contracts::{Amount, CallId, Fault, Id, LeafId, Status, TenantId};
+use toolgate_store::agent_runs::ModelUsed;
 use toolgate_store::audit::Entry;
 use toolgate_store::calls::{Ending, NewCall};
 use toolgate_store::testing::{every_database, every_store};
@@ -95,6 +96,7 @@ async fn calls_are_summed_by_day_agent_and_tool_when_they_end() {
             units: 7,
             cost: Amount::from_micros(250_001),
             reported: Amount::from_micros(300_000),
+            ..UsageSums::default()
         };
         assert_eq!(total(store, tenant).await, expected);
         let by_agent = store.usage(tenant, UsageBy::Agent, &ALL()).await.unwrap();
@@ -105,8 +107,42 @@ async fn calls_are_summed_by_day_agent_and_tool_when_they_end() {
         assert_eq!(by_day, [(UsageKey::Day(day.clone()), expected)]);
         let of_agent = UsageFilter { agent: Some(product.agent), from: day.clone(), to: day, ..ALL() };
         let rows = store.usage(tenant, UsageBy::Tool, &of_agent).await.unwrap();
-        assert_eq!((rows.len(), &rows[0].0, rows[0].1.calls), (1, &UsageKey::Tool(product.tool), 2));
+        assert_eq!((rows.len(), &rows[0].0, rows[0].1.calls), (1, &UsageKey::Tool(Some(product.tool)), 2));
         assert_eq!(total(store, TenantId::SYSTEM).await, UsageSums::default(), "another tenant's");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn questions_to_models_are_summed_beside_calls_and_are_of_no_tool() {
+    every_store(async |store| {
+        let product = Product::with(store, 43).await;
+        let (store, tenant) = (&product.store, product.tenant);
+        ended(&product, true, Status::Completed, Ending { cost: cost("0.25"), ..Ending::default() }).await;
+        sequence(store, tenant, 1).await;
+        store.roll_up_usage(tenant).await.unwrap();
+        let took = ModelUsed { input: 100, cached: 40, output: 7, cost: Some(Amount::from_micros(500_000)) };
+        for took in [took, ModelUsed { cost: None, ..took }] {
+            let mut change = Change::new(tenant);
+            change.count_question(Some(product.agent), product.clock.now(), &took);
+            store.commit(change).await.unwrap();
+        }
+        let asked = UsageSums {
+            cost: Amount::from_micros(500_000),
+            questions: 2,
+            input_tokens: 200,
+            cached_tokens: 80,
+            output_tokens: 14,
+            ..UsageSums::default()
+        };
+        let by_tool = store.usage(tenant, UsageBy::Tool, &ALL()).await.unwrap();
+        assert_eq!(by_tool[0], (UsageKey::Tool(None), asked));
+        let called = (by_tool[1].0.clone(), by_tool[1].1.calls, by_tool[1].1.questions);
+        assert_eq!(called, (UsageKey::Tool(Some(product.tool)), 1, 0));
+        let by_agent = store.usage(tenant, UsageBy::Agent, &ALL()).await.unwrap();
+        assert_eq!((by_agent.len(), &by_agent[0].0), (1, &UsageKey::Agent(Some(product.agent))));
+        let sums = by_agent[0].1;
+        assert_eq!((sums.calls, sums.questions, sums.cost), (1, 2, Amount::from_micros(750_000)));
     })
     .await;
 }
