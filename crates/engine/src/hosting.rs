@@ -22,6 +22,7 @@ use toolgate_store::labels::LabelContext;
 use toolgate_store::runs::Run;
 use toolgate_store::{Change, Error};
 
+use crate::budgets::{Spender, own_profile};
 use crate::call::Call;
 use crate::control::{Late, Report};
 use crate::engine::Engine;
@@ -179,8 +180,8 @@ impl Engine {
         std::time::Duration::from_millis(u64::try_from(left).unwrap_or(0))
     }
 
-    /// Which budgets a question needs room in: the tenant's, the agent's, those of the run and of the runs above it, and
-    /// of the token. `cost` is absent where nobody wrote a price.
+    /// Which budgets a question needs room in: the tenant's, the agent's and its profile's, those of the run, of the runs
+    /// above it and of their agents, and of the token. `cost` is absent where nobody wrote a price.
     pub fn spending(
         &self,
         caller: &Caller,
@@ -191,40 +192,18 @@ impl Engine {
     ) -> Result<Result<Spending, ToolError>, Fault> {
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
-        let month: String = self.clock.now().day().chars().take(7).collect();
-        let mut spending = Spending::default();
-        let mut budgets: Vec<(String, Amount, String)> = Vec::new();
-        let mut budget = |scope: String, limit: Option<Amount>, what: String| {
-            budgets.extend(limit.map(|limit| (scope, limit, what)));
-        };
-        budget(
-            format!("tenant:{month}"),
-            registry.tenant.limits.max_budget,
-            format!("the tenant's budget for {month}"),
-        );
-        if let Some(agent) = registry.agents.get(&agent) {
-            let what = format!("the budget of agent {} for {month}", agent.spec.name);
-            budget(format!("agent:{}:{month}", agent.id), agent.spec.limits.max_budget, what);
-        }
         let (run, limits) = run;
-        budget(format!("run:{}", run.id), limits.max_budget, "the run's budget".to_owned());
-        for run in above {
-            budget(format!("run:{}", run.id), run.limits.max_budget, "the budget of a run above".to_owned());
-        }
-        for token in caller.token.iter().flat_map(|token| &token.chain) {
-            budget(format!("token:{}", token.id), token.budget, format!("the budget of token {}", token.id));
-        }
-        if let (None, Some((_, limit, what))) = (cost, budgets.first()) {
+        let agent = registry.agents.get(&agent);
+        let profile = agent.and_then(|agent| own_profile(registry, agent));
+        let spender = Spender { registry, caller, agent, run: Some((run.id, limits)), above, now: self.clock.now() };
+        let mut spending = Spending::default();
+        spending.money = spender.holds(cost.unwrap_or_default(), None, profile.into_iter());
+        if let (None, Some(Hold { limit, what, .. })) = (cost, spending.money.first()) {
             let message = format!(
                 "{what} is {limit}, and nobody wrote what the model costs; write it with `toolgate provider prices`"
             );
             return Ok(Err(ToolError::because(ErrorCode::PolicyDenied, "budget", message)));
         }
-        let micros = cost.unwrap_or_default().micros();
-        spending.money = budgets
-            .into_iter()
-            .map(|(scope, limit, what)| Hold { held: Held { scope, micros }, limit, what })
-            .collect();
         let held = counted(tokens).micros();
         let mut bound = |run: RunId, most: Option<u64>, what: &str| {
             if let Some(most) = most {

@@ -11,6 +11,7 @@ use toolgate_store::budgets::Held;
 use toolgate_store::runs::Run;
 
 use crate::admit::Question;
+use crate::budgets::Spender;
 use crate::engine::{CALLS_AT_ONCE_MAX, Engine};
 use crate::runner::Foreseen;
 use crate::shared::Quota;
@@ -143,73 +144,31 @@ impl Question<'_> {
         cost: Amount,
         now: Timestamp,
     ) -> Result<Vec<Hold>, ToolError> {
-        let day = now.day();
-        let month: String = day.chars().take(7).collect();
-        let limits = &self.registry.tenant.limits;
-        let mut holds = Vec::new();
-        let mut hold = |scope: String, limit: Option<Amount>, what: String| {
-            if let Some(limit) = limit {
-                holds.push(Hold { held: Held { scope, micros: cost.micros() }, limit, what });
-            }
-        };
-        hold(format!("tenant:{month}"), limits.max_budget, format!("the tenant's budget for {month}"));
-        hold(
-            format!("tool:{}:{month}", tool.tool.id),
-            limits.tools.get(&tool.tool.name).and_then(|tool| tool.max_budget),
-            format!("the budget of `{}` for {month}", tool.name),
-        );
-        if let Some(agent) = self.agent {
-            let name = &agent.spec.name;
-            hold(
-                format!("agent:{}:{month}", agent.id),
-                agent.spec.limits.max_budget,
-                format!("the budget of agent {name} for {month}"),
-            );
-        }
-        if let (Some(run), Some(limits)) = (run, self.run) {
-            hold(format!("run:{run}"), limits.max_budget, "the run's budget".to_owned());
-        }
-        for run in above {
-            hold(format!("run:{}", run.id), run.limits.max_budget, "the budget of a run above".to_owned());
-        }
-        for token in self.caller.token.iter().flat_map(|token| &token.chain) {
-            hold(format!("token:{}", token.id), token.budget, format!("the budget of token {}", token.id));
-        }
         for profile in self.profiles(tool) {
-            let name = &profile.name;
+            let too_much = |max: Amount, per: &str| {
+                let (tool, name) = (&tool.name, &profile.name);
+                let message = format!(
+                    "a call of `{tool}` costs {cost}, more than the {max} that profile {name} allows per {per}"
+                );
+                ToolError::because(ErrorCode::PolicyDenied, "budget", message)
+            };
             if let Some(max) = profile.max_cost_per_call.filter(|max| cost > *max) {
-                return Err(ToolError::because(
-                    ErrorCode::PolicyDenied,
-                    "budget",
-                    format!(
-                        "a call of `{}` costs {cost}, more than the {max} that profile {name} allows per call",
-                        tool.name
-                    ),
-                ));
+                return Err(too_much(max, "call"));
             }
-            let agent = self.agent.map(|agent| agent.id.to_string()).unwrap_or_default();
-            hold(
-                format!("profile:{agent}:{name}:{day}"),
-                profile.max_cost_per_day,
-                format!("the budget of profile {name} for {day}"),
-            );
             // A lone call is a run of one call.
             if let Some(max) = profile.max_cost_per_run.filter(|max| run.is_none() && cost > *max) {
-                let message = format!(
-                    "a call of `{}` costs {cost}, more than the {max} that profile {name} allows per run",
-                    tool.name
-                );
-                return Err(ToolError::because(ErrorCode::PolicyDenied, "budget", message));
-            }
-            if let Some(run) = run {
-                hold(
-                    format!("profile:{agent}:{name}:run:{run}"),
-                    profile.max_cost_per_run,
-                    format!("the budget of profile {name} for one run"),
-                );
+                return Err(too_much(max, "run"));
             }
         }
-        Ok(holds)
+        let month: String = now.day().chars().take(7).collect();
+        let of_tool = self.registry.tenant.limits.tools.get(&tool.tool.name).and_then(|tool| tool.max_budget);
+        let of_tool = of_tool.map(|limit| {
+            let scope = format!("tool:{}:{month}", tool.tool.id);
+            (scope, limit, format!("the budget of `{}` for {month}", tool.name))
+        });
+        let (registry, caller, agent) = (self.registry, self.caller, self.agent);
+        let spender = Spender { registry, caller, agent, run: run.zip(self.run), above, now };
+        Ok(spender.holds(cost, of_tool, self.profiles(tool)))
     }
 }
 
@@ -316,7 +275,7 @@ impl Engine {
         }
         let needed = Amount::from_micros(held.micros);
         let message = format!(
-            "{what} is {limit}, of which {} is spent and {} held by calls that run; this call needs {needed}; raise the limit or wait",
+            "{what} is {limit}, of which {} is spent and {} held by what runs; this needs {needed}; raise the limit or wait",
             balance.spent, balance.reserved
         );
         Ok(ToolError::because(ErrorCode::PolicyDenied, "budget", message)
