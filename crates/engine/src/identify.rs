@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use toolgate_contracts::call::{METADATA_BYTES_MAX, REQUEST_ID_BYTES_MAX, WAIT_S_DEFAULT, WAIT_S_MAX};
+use toolgate_contracts::call::{METADATA_BYTES_MAX, REQUEST_ID_BYTES_MAX, RunKind, WAIT_S_DEFAULT, WAIT_S_MAX};
 use toolgate_contracts::{AgentId, CallRequest, Caller, Digest, Fault, FaultKind, Permission, Source, ToolRef, json};
 use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_store::calls::RequestKey;
@@ -53,6 +53,13 @@ impl Engine {
             && self.store.is_hosted(caller.tenant, run.id).await?
         {
             let told = format!("the run {} is an agent's that is hosted here, and only the agent calls in it", run.id);
+            let remedy = "call without `run_id`, or open a run below it with `parent_run_id`";
+            return Err(Fault::conflict(told, remedy).at("/run_id"));
+        }
+        if let Some(run) = run.as_ref().filter(|run| run.kind == RunKind::Workflow && manner != Manner::Hosted)
+            && !run.state.is_final()
+        {
+            let told = format!("the run {} is a workflow's, and only its nodes call in it", run.id);
             let remedy = "call without `run_id`, or open a run below it with `parent_run_id`";
             return Err(Fault::conflict(told, remedy).at("/run_id"));
         }
@@ -136,11 +143,8 @@ impl Engine {
 }
 
 fn check_sizes(request: &CallRequest) -> Result<(), Fault> {
-    if let Some(id) = &request.request_id
-        && (id.is_empty() || id.len() > REQUEST_ID_BYTES_MAX)
-    {
-        let told = format!("`request_id` has {} bytes", id.len());
-        return Err(Fault::invalid(told, format!("use 1 to {REQUEST_ID_BYTES_MAX} bytes")).at("/request_id"));
+    if let Some(id) = &request.request_id {
+        check_request_id(id)?;
     }
     if let Some(metadata) = &request.metadata {
         let bytes = serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len());
@@ -153,6 +157,14 @@ fn check_sizes(request: &CallRequest) -> Result<(), Fault> {
             let told = "`metadata` holds the character U+0000";
             return Err(Fault::invalid(told, "leave the character out").at("/metadata"));
         }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_request_id(id: &str) -> Result<(), Fault> {
+    if id.is_empty() || id.len() > REQUEST_ID_BYTES_MAX {
+        let told = format!("`request_id` has {} bytes", id.len());
+        return Err(Fault::invalid(told, format!("use 1 to {REQUEST_ID_BYTES_MAX} bytes")).at("/request_id"));
     }
     Ok(())
 }

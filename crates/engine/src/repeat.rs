@@ -58,11 +58,7 @@ impl Engine {
         wait: Duration,
     ) -> Result<Envelope, Fault> {
         if body != key.body {
-            return Err(Fault::conflict(
-                format!("the request_id `{}` was used with another body", key.request_id),
-                "send the same body again, or choose another request_id",
-            )
-            .at("/request_id"));
+            return Err(another_body(key));
         }
         self.when_ended(tenant, call, tokio::time::Instant::now() + wait).await
     }
@@ -126,4 +122,12 @@ impl Engine {
             _ => Ok(None),
         }
     }
+}
+
+pub(crate) fn another_body(key: &RequestKey) -> Fault {
+    Fault::conflict(
+        format!("the request_id `{}` was used with another body", key.request_id),
+        "send the same body again, or choose another request_id",
+    )
+    .at("/request_id")
 }

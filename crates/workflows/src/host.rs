@@ -42,10 +42,10 @@ impl AgentHost for Host {
                 id: Some(run),
                 prompt,
                 variables: Some(variables),
-                title: None,
                 limits,
                 parent_run_id: Some(parent_run),
                 labels,
+                ..NewAgentRun::default()
             };
             Self::start(self, caller, &agent, new).await.map(drop)
         })

@@ -1,21 +1,23 @@
 //! A run begins: who may, what the agent is given, and the commit that makes it one that goes on by itself.
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use toolgate_contracts::call::RunKind;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::{AgentState, CallId, Caller, Fault, FaultKind, Limits, Permission, RunId};
 use toolgate_engine::Engine;
+use toolgate_engine::begun::BEGUN_ALREADY;
 use toolgate_engine::runs::NewRun;
 use toolgate_expression::Text;
 use toolgate_policy::labels::Origins;
-use toolgate_store::agent_runs::AgentRun;
+use toolgate_store::agent_runs::{AgentRun, ModelUsed};
 use toolgate_store::approvals::Asker;
 use toolgate_store::catalog::StoredAgent;
 use utoipa::ToSchema;
 
 use super::Host;
-use crate::conversation::Plan;
+use crate::conversation::{BoundBy, Plan};
 
 pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
 /// Skills of one agent together; a skill that does not fit is named, and its text is left out.
@@ -32,6 +34,8 @@ pub struct NewAgentRun {
     /// Chosen beforehand by whoever must find it again, also after they were cut off. Nobody outside chooses one.
     #[serde(skip)]
     pub id: Option<RunId>,
+    /// The caller's idempotency key, for 24 hours: the same request again gets the same run.
+    pub request_id: Option<String>,
     pub prompt: String,
     /// With them, `prompt` is a template that has places for them.
     #[schema(value_type = Option<Object>)]
@@ -42,6 +46,17 @@ pub struct NewAgentRun {
     /// Another run, under whose root and within whose limits this one stands.
     pub parent_run_id: Option<RunId>,
     pub labels: Vec<Label>,
+}
+
+impl NewAgentRun {
+    /// What makes two requests the same.
+    fn body(&self, agent: &StoredAgent) -> Value {
+        let Self { id: _, request_id: _, prompt, variables, title, limits, parent_run_id, labels } = self;
+        json!({
+            "agent": agent.id, "prompt": prompt, "variables": variables, "title": title, "limits": limits,
+            "parent_run_id": parent_run_id, "labels": labels,
+        })
+    }
 }
 
 /// The call by which an agent was asked.
@@ -65,7 +80,7 @@ impl Host {
         &self,
         caller: &Caller,
         agent: &str,
-        new: NewAgentRun,
+        mut new: NewAgentRun,
         begun_by: Option<BegunBy>,
     ) -> Result<RunId, Fault> {
         caller.require(&Permission::AGENTS_RUN)?;
@@ -76,12 +91,21 @@ impl Host {
         // Neither for a call nor for a workflow, which chose the run's id.
         let is_direct = begun_by.is_none() && new.id.is_none();
         check_credential(caller, agent, is_direct)?;
+        let key = match new.request_id.take() {
+            Some(id) => Some(Engine::key_to_begin(caller, id, &new.body(agent))?),
+            None => None,
+        };
+        if let Some(key) = &key
+            && let Some(run) = self.0.engine.begun_before(caller.tenant, key).await?
+        {
+            return Ok(run);
+        }
         if agent.state == AgentState::Frozen {
             let told = format!("the agent {} is frozen", agent.spec.name);
             return Err(Fault::conflict(told, "an administrator lets it go on with `toolgate agent unfreeze`"));
         }
         let acting = Engine::acting_as(caller, agent.id);
-        let NewAgentRun { id, prompt, variables, title, limits, parent_run_id, mut labels } = new;
+        let NewAgentRun { id, request_id: _, prompt, variables, title, limits, parent_run_id, mut labels } = new;
         let prompt = rendered(prompt, variables)?;
         let limits = strictest(limits, &agent.spec.limits);
         // Not what is asked: a title stands in the log, where nothing is erased.
@@ -113,8 +137,13 @@ impl Host {
         let bounds = self.0.engine.limits_below(&opener, agent.id, limits.clone(), parent.as_ref())?;
         let plan = Box::pin(self.plan(&acting, agent, prompt, bounds)).await?;
         let plan_text = serde_json::to_value(&plan).map_err(Fault::internal)?;
-        let new = NewRun { id, title: Some(title), agent: None, parent_run_id, limits, labels, origins };
-        let opened = self.0.engine.open_run_below(&opener, parent, new, move |change, run| {
+        let kind = RunKind::Agent;
+        let new = NewRun { id, kind, title: Some(title), agent: None, parent_run_id, limits, labels, origins };
+        let engine = &self.0.engine;
+        let opened = engine.open_run_below(&opener, parent, new, |change, run| {
+            if let Some(key) = &key {
+                engine.remember_begun(change, key, run.id);
+            }
             change.insert_agent_run(&AgentRun {
                 run: run.id,
                 plan: plan_text,
@@ -126,10 +155,19 @@ impl Host {
                 reader,
                 outputs: None,
                 is_open: true,
+                unanswered: 0,
+                unanswered_use: ModelUsed::default(),
                 created_at: run.created_at,
             });
         });
-        let run = Box::pin(opened).await?;
+        let run = match (Box::pin(opened).await, &key) {
+            (Ok(run), _) => run,
+            // The same request was a moment faster.
+            (Err(fault), Some(key)) if fault.broken_rule() == Some(BEGUN_ALREADY) => {
+                return self.0.engine.begun_before(caller.tenant, key).await?.ok_or(fault);
+            }
+            (Err(fault), _) => return Err(fault),
+        };
         self.drive_soon(caller.tenant, run.id);
         Ok(run.id)
     }
@@ -165,7 +203,24 @@ impl Host {
             by_name,
             limits: limits.effective(),
             output_tokens_max,
+            bound_by: self.bound_by(agent)?,
         })
+    }
+
+    fn bound_by(&self, agent: &StoredAgent) -> Result<BoundBy, Fault> {
+        let snapshot = self.0.registry.snapshot();
+        let registry = snapshot.tenant(agent.tenant)?;
+        let guards = registry.deciding.guards().unwrap_or_default();
+        let guardrails = guards.iter().map(|guard| {
+            let guardrail = &guard.guardrail;
+            json!({
+                "name": guardrail.name, "stage": guardrail.stage, "on_match": guardrail.on_match,
+                "log_only": guardrail.log_only,
+            })
+        });
+        let profile = agent.profile.and_then(|id| registry.profiles.get(&id));
+        let profile = profile.and_then(|stored| serde_json::to_value(&stored.profile).ok());
+        Ok(BoundBy { guardrails: guardrails.collect(), profile })
     }
 
     /// Instructions, then the agent's skills: what stays the same comes first.
