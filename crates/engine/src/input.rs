@@ -20,6 +20,7 @@ use toolgate_contracts::{
 };
 use toolgate_ledger::Salt;
 use toolgate_registry::schema::fill_defaults;
+use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_store::calls::Sight;
 use toolgate_store::catalog::KillSwitch;
 use toolgate_store::events::Place;
@@ -268,15 +269,33 @@ impl Engine {
         self.expire_questions().await
     }
 
+    /// Runs of who is stopped stand still, and go on.
+    pub(crate) async fn attend_runs(&self) -> Result<(), Fault> {
+        let snapshot = self.registry.snapshot();
+        for tenant in snapshot.tenants().filter(|registry| stops_somebody(registry)).map(|registry| registry.tenant.id)
+        {
+            for agent in self.store.running_agents(tenant).await? {
+                if let Some(stopped) = self.stopped(tenant, agent)? {
+                    let mut change = Change::new(tenant);
+                    change.freeze_runs(agent, stopped.since);
+                    self.store.commit(change).await?;
+                }
+            }
+        }
+        for (tenant, agent) in self.store.frozen_runs().await? {
+            if self.stopped(tenant, agent).is_ok_and(|stopped| stopped.is_none()) {
+                let mut change = Change::new(tenant);
+                change.thaw_runs(agent, self.clock.now());
+                self.store.commit(change).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn freeze_questions(&self) -> Result<(), Fault> {
         let snapshot = self.registry.snapshot();
-        for registry in snapshot.tenants() {
-            let stops = registry.kill_switches().any(|switch| switch.scope != KillScope::Tool)
-                || registry.agents.values().any(|agent| agent.state == AgentState::Frozen);
-            if !stops {
-                continue;
-            }
-            let tenant = registry.tenant.id;
+        for tenant in snapshot.tenants().filter(|registry| stops_somebody(registry)).map(|registry| registry.tenant.id)
+        {
             for agent in self.store.askers(tenant).await? {
                 if let Some(stopped) = self.stopped(tenant, agent)? {
                     let mut change = Change::new(tenant);
@@ -464,4 +483,10 @@ fn event(request: &InputRequest, event_type: EventType, actor: &str, at: Timesta
 fn run_event(request: &InputRequest, event_type: EventType, actor: &str, at: Timestamp) -> NewEvent {
     let data = [("input_id".to_owned(), request.id.to_string().into())].into_iter().collect();
     NewEvent { event_type, call_id: None, at, actor: actor.to_owned(), data }
+}
+
+/// Whether anybody but the callers of a tool may do nothing for now.
+fn stops_somebody(registry: &TenantRegistry) -> bool {
+    registry.kill_switches().any(|switch| switch.scope != KillScope::Tool)
+        || registry.agents.values().any(|agent| agent.state == AgentState::Frozen)
 }

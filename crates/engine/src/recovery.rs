@@ -114,6 +114,7 @@ impl Engine {
             noted("expiring work", self.expire_work().await);
             noted("approvals", self.attend_approvals().await);
             noted("questions", self.attend_questions().await);
+            noted("runs", self.attend_runs().await);
             if round.is_multiple_of(RECOVER_EVERY) {
                 let lost = Box::pin(self.recover()).await.map(|lost| self.probe_later(lost));
                 noted("ending what others left", lost);

@@ -228,7 +228,7 @@ impl Engine {
             tracing::debug_span!("call", tool = request.tool, tenant = %caller.tenant, call_id = tracing::field::Empty);
         let path = async {
             let mut asked =
-                self.identify(caller, Source::Workflow, request, Manner::Ordinary).instrument(step("identify")).await?;
+                self.identify(caller, Source::Workflow, request, Manner::Hosted).instrument(step("identify")).await?;
             let labels = Labels::from(inputs);
             let origins = if labels.is_empty() { Origins::default() } else { asked.seen.origins };
             asked.seen = Seen { labels, origins, ..Seen::default() };
@@ -535,6 +535,7 @@ impl Engine {
             cost: None,
             receipt: None,
             warnings: Vec::new(),
+            edited: false,
         })
     }
 
@@ -549,16 +550,14 @@ impl Engine {
     ) -> Result<(u32, u32, Option<u32>), Fault> {
         let Some(run) = run else { return Ok((0, 1, None)) };
         let now = self.clock.now();
-        let ended =
-            Fault::conflict(format!("the run {} has ended or is frozen", run.id), "open another run").at("/run_id");
+        let ended = Fault::conflict(format!("the run {} has ended", run.id), "open another run").at("/run_id");
         let mut change = Change::new(tenant).durability(Durability::Process);
         match seq {
             Some(seq) => change.count_call_at(run.id, seq, now, ended),
             None => change.count_calls(run.id, 1, now, ended),
         };
         for above in above {
-            let ended =
-                Fault::conflict(format!("the run {} above it has ended or is frozen", above.id), "open another run");
+            let ended = Fault::conflict(format!("the run {} above it has ended", above.id), "open another run");
             change.count_call_below(above.id, now, ended.at("/run_id"));
         }
         let outcome = self.store.commit(change).await?;

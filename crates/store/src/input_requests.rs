@@ -70,7 +70,7 @@ impl Change {
         self.expecting(
             Expect::Rows(1, ended),
             "UPDATE runs SET updated_at = $3
-             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human') AND frozen_at IS NULL",
+             WHERE tenant_id = $1 AND id = $2 AND state IN ('queued', 'running', 'waiting_human')",
             [(*run_id).into(), (*created_at).into()],
         );
         self.expecting(

@@ -8,6 +8,7 @@ use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{Event, EventType};
 use toolgate_contracts::{CallRequest, Caller, FaultKind, RunId, Source, Status};
 use toolgate_engine::runs::NewRun;
+use toolgate_registry::commands::Target;
 use toolgate_store::calls::CallFilter;
 use toolgate_store::events::Position;
 
@@ -348,6 +349,30 @@ async fn calls_are_read_by_those_who_may() {
             (Some(call.id.to_string().as_str()), Some("allow"))
         );
         eventually("nothing runs", async || world.count("work").await == 0).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_stands_still_under_a_kill_switch_and_is_not_charged_the_time() {
+    every_world(async |world| {
+        let owner = world.owner();
+        let run = world.run(&owner, json!({"max_wall_s": 60})).await.id;
+        let over = world.run(&owner, json!({})).await.id;
+        world.engine.end_run(&owner, over, RunState::Completed, None).await.unwrap();
+        world.clock.advance(50);
+        world.registry.set_kill_switch(&owner, &Target::Tenant, true, Some("drill")).await.unwrap();
+        let since = world.clock.now();
+        world.clock.advance(3600);
+        let kept = async |id| world.store.run(world.tenant, id).await.unwrap().unwrap();
+        world.in_background_until("it stands still", async || kept(run).await.frozen_at.is_some()).await;
+        let frozen = kept(run).await;
+        assert_eq!((frozen.state, frozen.frozen_at), (RunState::Running, Some(since)), "it is no state");
+        assert_eq!(kept(over).await.frozen_at, None, "what has ended is as it is");
+        world.registry.set_kill_switch(&owner, &Target::Tenant, false, None).await.unwrap();
+        world.in_background_until("it goes on", async || kept(run).await.frozen_at.is_none()).await;
+        let went_on = kept(run).await;
+        assert_eq!((went_on.state, went_on.waited_ms), (RunState::Running, 3_600_000));
     })
     .await;
 }
