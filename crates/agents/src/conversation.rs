@@ -42,6 +42,17 @@ pub struct Plan {
     pub by_name: bool,
     pub limits: Limits,
     pub output_tokens_max: u32,
+    /// What bound the agent beside its limits, for whoever reads the run later.
+    #[serde(default)]
+    pub bound_by: BoundBy,
+}
+
+/// What stood when a run began. Who decides about a call asks what stands then, and writes that down with the call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BoundBy {
+    /// Names, stages, and what they do.
+    pub guardrails: Vec<Value>,
+    pub profile: Option<Value>,
 }
 
 /// A tool as the model is told of it.
@@ -286,7 +297,8 @@ impl<'a> Conversation<'a> {
     fn too_many_turns(&self) -> ToolError {
         let most = self.plan.iterations_max();
         let message = format!(
-            "the model was asked {most} times and has not come to an answer; raise `max_iterations`, or ask for less"
+            "the model was asked {most} {} and has not come to an answer; raise `max_iterations`, or ask for less",
+            if most == 1 { "time" } else { "times" },
         );
         ToolError::because(ErrorCode::PolicyDenied, "max_iterations", message)
             .with("limit", most)
@@ -296,9 +308,10 @@ impl<'a> Conversation<'a> {
     fn too_many_calls(&self, wanted: usize) -> ToolError {
         let (most, made) = (self.plan.calls_max(), self.made.len().saturating_sub(1));
         let message = format!(
-            "the run may make {most} calls, made {made}, and the model wants {wanted} more at once; raise `max_tool_calls`, or ask for less"
+            "the run may make {most} {} and made {made}; its model asked for {wanted} more{}; raise `max_tool_calls`, or ask for less",
+            if most == 1 { "call" } else { "calls" },
+            if wanted == 1 { "" } else { " at once" },
         );
-        let message = if wanted == 1 { message.replace(" more at once", " more") } else { message };
         ToolError::because(ErrorCode::PolicyDenied, "max_tool_calls", message).with("limit", most).with("used", made)
     }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 use toolgate_contracts::agent_outputs::{AgentOutputs, ToolEnvelope};
+use toolgate_contracts::call::RunKind;
 use toolgate_contracts::event::Event;
 use toolgate_contracts::{BlobId, Caller, Envelope, Fault, FaultKind, RunId, TenantId};
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
@@ -18,7 +19,7 @@ use toolgate_store::runs::Run;
 
 use super::Host;
 use super::drive::answer_of;
-use crate::conversation::{Conversation, Next, Offered, Plan, Proposed};
+use crate::conversation::{BoundBy, Conversation, Next, Offered, Plan, Proposed};
 use crate::replay::{
     BLOB_BYTES_MAX, BLOBS_BYTES_MAX, Bundle, BundleAgent, BundleCall, BundlePolicy, BundleRun, BundleSubject,
     BundleTurn, EVENTS_MAX, FORMAT, Facts, OfferedAs, Read, SealedBundle, Signature, Snapshot, SnapshotTool, unsettled,
@@ -41,7 +42,7 @@ impl Host {
     pub async fn bundle(&self, caller: &Caller, id: RunId) -> Result<SealedBundle, Fault> {
         let unknown = || Fault::not_found("run", id);
         let run = self.0.engine.readable_run(caller, id).await?.ok_or_else(unknown)?;
-        let kept = self.0.store.agent_run(caller.tenant, id).await?.ok_or_else(unknown)?;
+        let Some(kept) = self.0.store.agent_run(caller.tenant, id).await? else { return Err(no_agents(&run)) };
         if kept.is_open {
             let told = format!("the run is {}, and only one that has ended can be replayed", run.state);
             return Err(Fault::conflict(told, "wait for its end, or cancel it with `toolgate run cancel`"));
@@ -191,22 +192,8 @@ impl Host {
                 policy.texts.insert(revision.to_string(), text);
             }
         }
-        let guards = registry.deciding.guards().unwrap_or_default();
-        let guardrails = guards.iter().map(|guard| {
-            let guardrail = &guard.guardrail;
-            json!({
-                "name": guardrail.name, "stage": guardrail.stage, "on_match": guardrail.on_match,
-                "log_only": guardrail.log_only,
-            })
-        });
-        let profile = registry.agents.get(&plan.agent_id).and_then(|agent| agent.profile);
-        let profile = profile.and_then(|id| registry.profiles.get(&id));
-        Ok(Snapshot {
-            tools: tools(plan, &told.tools),
-            policy,
-            guardrails: guardrails.collect(),
-            profile: profile.and_then(|stored| serde_json::to_value(&stored.profile).ok()),
-        })
+        let BoundBy { guardrails, profile } = plan.bound_by.clone();
+        Ok(Snapshot { tools: tools(plan, &told.tools), policy, guardrails, profile })
     }
 
     /// Whoever asked, with the roles of now; `None`: they are gone, or the agent is.
@@ -279,6 +266,21 @@ impl Host {
 pub(crate) fn erased() -> Fault {
     let told = "what was asked and answered in this run was erased";
     Fault::conflict(told, "replay a bundle that was made before, or begin another run")
+}
+
+/// A run in which no model was asked has nothing to play again.
+fn no_agents(run: &Run) -> Fault {
+    let id = run.id;
+    if run.kind == RunKind::Workflow {
+        let told = format!("the run {id} is a workflow's, and only runs of agents are exported");
+        let remedy = format!(
+            "see what its nodes took and gave with `toolgate workflow nodes {id} --json`; \
+             runs of agents below it can be exported, each by its id: `toolgate run show {id}`"
+        );
+        return Fault::conflict(told, remedy);
+    }
+    let told = format!("the run {id} has calls alone, and only runs of agents are exported");
+    Fault::conflict(told, format!("see its calls with `toolgate run show {id}`"))
 }
 
 /// Of a run whose calls the caller sees in part there is no bundle.

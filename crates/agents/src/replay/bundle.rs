@@ -13,7 +13,7 @@ use toolgate_contracts::{AgentId, Digest, Envelope, Fault, FaultKind, Limits, Ro
 use toolgate_ledger::{VerifierKey, statement};
 use utoipa::ToSchema;
 
-use crate::conversation::{Offered, Plan};
+use crate::conversation::{BoundBy, Offered, Plan};
 use crate::model::{Request, ToolAnswer, Turn, Usage};
 
 /// The version field, and the context of the signature.
@@ -85,10 +85,10 @@ pub struct BundleAgent {
 pub struct Snapshot {
     pub tools: Vec<SnapshotTool>,
     pub policy: BundlePolicy,
-    /// The guardrails that stood when the bundle was made: their names, stages and what they do.
+    /// The guardrails that stood when the run began: their names, stages and what they do.
     #[schema(value_type = Vec<Object>)]
     pub guardrails: Vec<Value>,
-    /// The agent's profile, if it has one.
+    /// The agent's profile when the run began, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub profile: Option<Value>,
@@ -238,6 +238,7 @@ impl Bundle {
             by_name: agent.by_name,
             limits: limits.clone(),
             output_tokens_max: agent.output_tokens_max,
+            bound_by: BoundBy { guardrails: self.snapshot.guardrails.clone(), profile: self.snapshot.profile.clone() },
         }
     }
 

@@ -364,6 +364,36 @@ async fn no_part_of_a_bundle_can_be_changed_unseen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bundle_tells_of_the_guardrails_and_the_profile_that_stood_when_the_run_began() {
+    every_world(async |world| {
+        agent(&world, "counting", json!([{"repeat": 2, "say": "42."}]), &["calculator"]).await;
+        let profile = json!({"name": "careful", "max_cost_per_day": "5.00"});
+        world.send(&As::Owner, "PUT", "/api/v1/profiles/careful", profile).await.ok();
+        let mut spec = json!({"name": "counting", "model": "counting/any", "profile": "careful"});
+        world.send(&As::Owner, "PUT", "/api/v1/agents/counting", spec.clone()).await.ok();
+        let body = json!({"prompt": "Go."});
+        let run = world.send(&As::Owner, "POST", "/api/v1/agents/counting/runs?wait=30", body).await.ok();
+        let guardrail = json!({
+            "name": "no-urls", "order": 1, "stage": "TOOL_CALL", "on_match": "tripwire",
+            "detector": {"kind": "builtin", "name": "secrets"},
+        });
+        world.send(&As::Owner, "PUT", "/api/v1/guardrails/no-urls", guardrail).await.ok();
+        spec["profile"] = Value::Null;
+        world.send(&As::Owner, "PUT", "/api/v1/agents/counting", spec).await.ok();
+        let path = format!("/api/v1/runs/{}/bundle", run["id"].as_str().unwrap());
+        let snapshot = world.get(&As::Owner, &path).await.ok()["snapshot"].clone();
+        assert_eq!(snapshot["guardrails"], json!([]), "it came later: {snapshot:#}");
+        assert_eq!(snapshot["profile"]["name"], "careful", "it was taken away later: {snapshot:#}");
+        let later =
+            world.send(&As::Owner, "POST", "/api/v1/agents/counting/runs?wait=30", json!({"prompt": "Go."})).await.ok();
+        let path = format!("/api/v1/runs/{}/bundle", later["id"].as_str().unwrap());
+        let snapshot = world.get(&As::Owner, &path).await.ok()["snapshot"].clone();
+        assert_eq!((&snapshot["guardrails"][0]["name"], &snapshot["profile"]), (&json!("no-urls"), &Value::Null));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bundle_is_for_who_may_read_all_of_its_run() {
     every_world(async |world| {
         agent(&world, "counting", json!([{"call": [sum("2 * 21")]}, {"say": "42."}]), &["calculator"]).await;
