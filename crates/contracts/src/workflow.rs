@@ -47,9 +47,11 @@ words! {
 }
 
 words! {
-    /// How a node of a run stands. One that has not begun stands nowhere.
+    /// How a node of a run stands. One that has not begun stands nowhere; one that the end of its run came before is
+    /// cancelled.
     NodeState {
-        Running = "running", Waiting = "waiting", Completed = "completed", Failed = "failed", Skipped = "skipped"
+        Running = "running", Waiting = "waiting", Completed = "completed", Failed = "failed", Skipped = "skipped",
+        Cancelled = "cancelled"
     }
 }
 
@@ -57,7 +59,7 @@ impl NodeState {
     /// Whether it is decided what it gives.
     pub const fn is_settled(self) -> bool {
         match self {
-            Self::Completed | Self::Failed | Self::Skipped => true,
+            Self::Completed | Self::Failed | Self::Skipped | Self::Cancelled => true,
             Self::Running | Self::Waiting => false,
         }
     }

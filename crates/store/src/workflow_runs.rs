@@ -19,6 +19,10 @@ use crate::{Row, Store};
 
 /// Runs that are looked at in one round.
 pub const DUE_WORKFLOWS_MAX: u32 = 100;
+/// Nodes that one statement reads by their paths.
+const NODES_AT_ONCE: usize = 50;
+/// Of what the nodes of one page hold, as text; the rest is on the next.
+pub const NODE_PAGE_BYTES_MAX: i64 = 4 * 1024 * 1024;
 
 /// A run of a workflow, as it is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +87,27 @@ pub struct WorkflowNode {
     pub ended_at: Option<Timestamp>,
 }
 
+/// Where a node is in the order in which those of a run began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePlace {
+    pub started_at: Timestamp,
+    pub path: String,
+}
+
+/// How many nodes of a run stand alike at one place of the graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct NodeStanding {
+    /// Ids alone: `each/look` for those of all items.
+    pub node: String,
+    pub state: NodeState,
+    pub count: u32,
+}
+
+/// The place in the graph of a node in a run: every other part of a path is the number of an item.
+fn in_graph(path: &str) -> String {
+    path.split('/').step_by(2).collect::<Vec<_>>().join("/")
+}
+
 /// How a run stands as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkflowStands {
@@ -115,6 +140,10 @@ pub struct DueWorkflow {
 
 const COLUMNS: &str =
     "run_id, workflow, revision, graph, inputs, asker, holder, for_call, outputs, is_open, created_at, reader, labels";
+
+const NODE_COLUMNS: &str =
+    "path, kind, state, step_id, seq, call_id, question_id, child_run_id, inputs, outputs, error,
+    started_at, ended_at, labels, output_labels";
 
 impl Change {
     pub fn insert_workflow_run(&mut self, run: &WorkflowRun) -> &mut Self {
@@ -183,7 +212,7 @@ impl Change {
     /// Settles what its run ended before. To be said in the change that closes the run.
     pub fn cut_off_workflow_nodes(&mut self, run: RunId, error: &ToolError, at: Timestamp) -> &mut Self {
         self.then(
-            "UPDATE workflow_nodes SET state = 'failed', error = $3, ended_at = CAST($4 AS bigint)
+            "UPDATE workflow_nodes SET state = 'cancelled', error = $3, ended_at = CAST($4 AS bigint)
              WHERE tenant_id = $1 AND run_id = $2 AND state IN ('running', 'waiting')",
             [run.into(), json_text(error), at.into()],
         )
@@ -207,7 +236,7 @@ impl Change {
         )
     }
 
-    /// How a node stands now. `lost`: another replica took the run.
+    /// How a node stands now; what arrived there is what it began with. `lost`: another replica took the run.
     pub fn put_workflow_node(&mut self, run: RunId, holder: &str, node: &WorkflowNode, lost: Fault) -> &mut Self {
         let WorkflowNode {
             path,
@@ -228,15 +257,14 @@ impl Change {
         } = node;
         self.expecting(
             Expect::Rows(1, lost),
-            "INSERT INTO workflow_nodes (tenant_id, run_id, path, kind, state, step_id, seq, call_id, question_id, child_run_id,
+            "INSERT INTO workflow_nodes (tenant_id, run_id, path, node, kind, state, step_id, seq, call_id, question_id, child_run_id,
                 inputs, outputs, error, started_at, ended_at, labels, output_labels)
-             SELECT w.tenant_id, w.run_id, $3, $4, $5, $6, CAST($7 AS bigint), $8, $9, $10, $11, $12, $13,
+             SELECT w.tenant_id, w.run_id, $3, $19, $4, $5, $6, CAST($7 AS bigint), $8, $9, $10, $11, $12, $13,
                 CAST($14 AS bigint), CAST($15 AS bigint), $17, $18
              FROM workflow_runs w WHERE w.tenant_id = $1 AND w.run_id = $2 AND w.holder = $16 AND w.is_open = 1
              ON CONFLICT (tenant_id, run_id, path) DO UPDATE SET state = excluded.state, step_id = excluded.step_id,
                 seq = excluded.seq, call_id = excluded.call_id, question_id = excluded.question_id,
-                child_run_id = excluded.child_run_id, inputs = excluded.inputs, outputs = excluded.outputs,
-                error = excluded.error, ended_at = excluded.ended_at, labels = excluded.labels,
+                child_run_id = excluded.child_run_id, outputs = excluded.outputs, error = excluded.error, ended_at = excluded.ended_at, labels = excluded.labels,
                 output_labels = excluded.output_labels",
             [
                 run.into(),
@@ -256,6 +284,7 @@ impl Change {
                 holder.into(),
                 json_text(labels),
                 output_labels.as_ref().map(|labels| serde_json::to_string(labels).unwrap_or_default()).into(),
+                in_graph(path).into(),
             ],
         )
     }
@@ -281,11 +310,77 @@ impl Store {
         rows.first().map(stands).transpose()
     }
 
-    /// How the nodes of a run stand, in the order in which they began.
-    pub async fn workflow_nodes(&self, tenant: TenantId, run: RunId) -> Result<Vec<WorkflowNode>, Error> {
-        let sql = "SELECT path, kind, state, step_id, seq, call_id, question_id, child_run_id, inputs, outputs, error,
-                started_at, ended_at, labels, output_labels FROM workflow_nodes WHERE tenant_id = $1 AND run_id = $2 ORDER BY started_at, path";
+    /// How all nodes of a run stand, without what arrived there and what they gave.
+    pub async fn workflow_node_states(&self, tenant: TenantId, run: RunId) -> Result<Vec<WorkflowNode>, Error> {
+        let sql = "SELECT path, kind, state, step_id, seq, call_id, question_id, child_run_id, '{}', '{}', error,
+                started_at, ended_at, labels, output_labels FROM workflow_nodes
+            WHERE tenant_id = $1 AND run_id = $2 ORDER BY started_at, path";
         self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(node).collect()
+    }
+
+    /// Some nodes of a run with all that is known of them, in the order in which they began.
+    pub async fn workflow_nodes_at(
+        &self,
+        tenant: TenantId,
+        run: RunId,
+        paths: &[String],
+    ) -> Result<Vec<WorkflowNode>, Error> {
+        let mut found = Vec::with_capacity(paths.len());
+        for some in paths.chunks(NODES_AT_ONCE) {
+            let places: Vec<String> = (3..some.len() + 3).map(|place| format!("${place}")).collect();
+            let sql = format!(
+                "SELECT {NODE_COLUMNS} FROM workflow_nodes WHERE tenant_id = $1 AND run_id = $2 AND path IN ({})
+                 ORDER BY started_at, path",
+                places.join(", ")
+            );
+            let parameters = std::iter::once(run.into()).chain(some.iter().map(Into::into)).collect();
+            for row in self.query(&Scope::Tenant(tenant), &sql, parameters).await? {
+                found.push(node(&row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Nodes of a run behind another, in the order in which they began: at most so many, and not more than
+    /// `NODE_PAGE_BYTES_MAX` of what they hold, but one at least. Whether there are more.
+    pub async fn workflow_node_page(
+        &self,
+        tenant: TenantId,
+        run: RunId,
+        state: Option<NodeState>,
+        after: Option<&NodePlace>,
+        limit: u32,
+    ) -> Result<(Vec<WorkflowNode>, bool), Error> {
+        let sql = "SELECT path, length(inputs) + length(outputs) FROM workflow_nodes
+            WHERE tenant_id = $1 AND run_id = $2 AND ($3 = '' OR state = $3)
+              AND (started_at > $4 OR (started_at = $4 AND path > $5)) ORDER BY started_at, path LIMIT $6";
+        let (started_at, path) = after.map_or((i64::MIN, ""), |after| (after.started_at.millis(), after.path.as_str()));
+        let parameters = vec![
+            run.into(),
+            state.map(NodeState::as_str).unwrap_or_default().into(),
+            started_at.into(),
+            path.into(),
+            i64::from(limit).saturating_add(1).into(),
+        ];
+        let rows = self.query(&Scope::Tenant(tenant), sql, parameters).await?;
+        let (mut paths, mut bytes) = (Vec::new(), 0_i64);
+        for row in rows.iter().take(limit as usize) {
+            bytes = bytes.saturating_add(row.get::<i64>(1)?);
+            if bytes > NODE_PAGE_BYTES_MAX && !paths.is_empty() {
+                break;
+            }
+            paths.push(row.get::<String>(0)?);
+        }
+        let more = rows.len() > paths.len();
+        Ok((self.workflow_nodes_at(tenant, run, &paths).await?, more))
+    }
+
+    /// How many nodes of a run stand how, by their places in the graph.
+    pub async fn workflow_standing(&self, tenant: TenantId, run: RunId) -> Result<Vec<NodeStanding>, Error> {
+        let sql = "SELECT node, state, count(*) FROM workflow_nodes WHERE tenant_id = $1 AND run_id = $2
+            GROUP BY node, state ORDER BY min(started_at), node, state";
+        let standing = |row: &Row| Ok(NodeStanding { node: row.get(0)?, state: row.parse(1)?, count: row.get(2)? });
+        self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(standing).collect()
     }
 
     /// What a node gave when a run of the same workflow last succeeded, among those of whoever this run is of.

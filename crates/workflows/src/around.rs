@@ -3,12 +3,17 @@
 use serde_json::Value;
 use toolgate_contracts::definition::ToolState;
 use toolgate_contracts::{Caller, Fault, ToolRef};
+use toolgate_registry::finding::nearest;
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
 use toolgate_registry::toolset::View;
 use toolgate_store::catalog::Lifecycle;
 
 pub trait Around {
     fn tool(&self, reference: &ToolRef) -> ToolStanding;
+    /// The name of a tool that was probably meant.
+    fn meant(&self, _tool: &str) -> Option<String> {
+        None
+    }
     /// An agent that the caller may name.
     fn agent(&self, name: &str) -> Option<AgentTools<'_>>;
     /// The way from a tool to a workflow, through what the tool calls; absent where none leads there.
@@ -74,6 +79,11 @@ impl Around for OfCaller<'_> {
             Ok((tool, _)) => standing(&tool),
             Err(_) => ToolStanding::Missing,
         }
+    }
+
+    fn meant(&self, tool: &str) -> Option<String> {
+        let known: Vec<String> = self.view.tools().map(|(tool, _)| tool.name.to_string()).collect();
+        nearest(tool, known.iter().map(String::as_str)).map(str::to_owned)
     }
 
     fn agent(&self, name: &str) -> Option<AgentTools<'_>> {

@@ -90,7 +90,12 @@ impl Workflows {
         let kept = store.workflow(caller.tenant, name).await?.ok_or_else(unknown)?;
         let wanted = revision.unwrap_or(kept.revision);
         let found = store.workflow_revision(caller.tenant, name, wanted).await?;
-        let found = found.ok_or_else(|| Fault::not_found("workflow", format!("{name}@{wanted}")))?;
+        let found = found.ok_or_else(|| {
+            let told =
+                format!("the workflow `{name}` has no revision {wanted}; the one that holds is {}", kept.revision);
+            let remedy = format!("list its revisions with `toolgate workflow show {name}`");
+            Fault::new(FaultKind::NotFound, told, remedy).at("/revision")
+        })?;
         let workflow = workflow::read(found.graph).map_err(|error| {
             Fault::internal(format!("the workflow `{name}@{wanted}` cannot be read any more: {}", error.message))
         })?;

@@ -33,7 +33,7 @@ pub use check::check;
 pub use commands::{Saved, Shown, WorkflowAction, refused};
 pub use host::{AgentHost, AgentOutcome, AgentStart};
 pub use publish::PublishWorkflow;
-pub use run::{NewWorkflowRun, WorkflowRunView};
+pub use run::{NewWorkflowRun, NodesWanted, WorkflowRunView};
 pub use runner::PublishedWorkflows;
 
 /// How long a program that ends waits for what is at hand.
@@ -54,6 +54,8 @@ struct Inner {
     at: Mutex<HashSet<RunId>>,
     /// Runs that wait, by the run in which something happens when they can go on: looked at as soon as it does.
     left: Mutex<HashMap<RunId, RunId>>,
+    /// Runs that could not go on, and until when they are left alone.
+    put_off: Mutex<HashMap<RunId, run::PutOff>>,
     /// Whether this replica listens to what happens.
     listening: AtomicBool,
     /// Set when the program ends: what is at hand is let go.
@@ -79,6 +81,7 @@ impl Workflows {
             places: Arc::new(Semaphore::new(run::RUNS_AT_ONCE_MAX)),
             at: Mutex::default(),
             left: Mutex::default(),
+            put_off: Mutex::default(),
             listening: AtomicBool::new(false),
             stopping: CancellationToken::new(),
         }))
@@ -126,6 +129,10 @@ impl Workflows {
 
     pub(crate) fn left(&self) -> MutexGuard<'_, HashMap<RunId, RunId>> {
         self.0.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn put_off(&self) -> MutexGuard<'_, HashMap<RunId, run::PutOff>> {
+        self.0.put_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nobody listened until now.

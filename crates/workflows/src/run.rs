@@ -5,15 +5,18 @@ mod asking;
 mod begin;
 mod drive;
 mod due;
+mod held;
 mod instant;
 mod next;
 mod settle;
+mod view;
 
 use toolgate_contracts::Caller;
 
+pub use begin::NewWorkflowRun;
 pub(crate) use begin::Within;
-pub use begin::{NewWorkflowRun, WorkflowRunView};
-pub(crate) use due::RUNS_AT_ONCE_MAX;
+pub(crate) use due::{PutOff, RUNS_AT_ONCE_MAX};
+pub use view::{NodesWanted, WorkflowRunView};
 
 /// Whoever shows a token for one run opens and ends what is below it all the same: the run is ours, not theirs.
 fn opener(caller: &Caller) -> Caller {

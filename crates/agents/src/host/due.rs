@@ -19,6 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const DRIVEN_MAX: usize = 512;
 const PUT_OFF_S: i64 = 1;
 const PUT_OFF_S_MAX: i64 = 60;
+/// Runs that wait and are heard of at once; what is forgotten beyond is found by a look.
+const LEFT_MAX: usize = 10_000;
 
 /// A run that could not go on.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +85,8 @@ impl Host {
 
     async fn take_up(&self, after: Option<RunId>) -> Result<Option<RunId>, Fault> {
         let now = self.0.engine.now();
+        // One that was due for that long and is not found any more was ended by others.
+        self.put_off().retain(|_, put_off| put_off.until.plus_seconds(PUT_OFF_S_MAX) > now);
         let due = self.0.store.due_agent_runs(after, self.0.engine.replica(), now).await?;
         let last = due.last().map(|due| due.run).filter(|_| due.len() == DUE_RUNS_MAX as usize);
         for due in due {
@@ -118,7 +122,11 @@ impl Host {
         tokio::spawn(async move {
             let kept = host.0.store.agent_run(tenant, run).await;
             let Ok(Some(kept)) = kept else { return };
-            if !kept.is_open || kept.holder.is_some() {
+            if !kept.is_open {
+                host.left().remove(&run);
+                return;
+            }
+            if kept.holder.is_some() {
                 return;
             }
             let waits = match kept.waits_for {
@@ -134,6 +142,15 @@ impl Host {
                 tracing::warn!(%run, "a run is not taken up: {}", fault.told());
             }
         });
+    }
+
+    /// A run waits, and is looked at as soon as something happens in it.
+    pub(super) fn listen_for(&self, tenant: TenantId, run: RunId) {
+        let mut left = self.left();
+        if left.len() >= LEFT_MAX {
+            left.clear();
+        }
+        left.insert(run, tenant);
     }
 
     /// Tried again a little later each time.

@@ -41,6 +41,16 @@ pub enum WorkflowCommand {
         /// The run's id
         run: String,
     },
+    /// List the nodes of a run of a workflow, in the order in which they began
+    Nodes {
+        /// The run's id
+        run: String,
+        /// Only those that stand so: running, waiting, completed, failed, skipped, cancelled
+        #[arg(long, value_name = "STATE")]
+        state: Option<String>,
+        #[command(flatten)]
+        paging: Paging,
+    },
     /// Make a node of a recorded call, or of the call that a pin means
     #[command(after_help = "Example:\n  toolgate workflow materialize c_0123456789abcdefghijklmnop")]
     Materialize(Materialize),

@@ -85,7 +85,7 @@ async fn request(call: Call, client: &Client) -> Result<Value, Failure> {
             Err(failure) if failure.is_not_found() => return Err(meant(failure, &tool, client).await),
             found => found?,
         };
-        fields::over(base, &words, &definition["input_schema"])?
+        fields::over(base, &words, &definition["input_schema"], "--input")?
     };
     let mode = match (dry_run, record) {
         (true, _) => "dry_run",

@@ -32,7 +32,7 @@ pub async fn run(command: InputCommand, client: &Client, output: &Output) -> Don
                 base
             } else {
                 let question = client.get(&["inputs", &id], &[]).await?;
-                fields::over(base, &words, &question["schema"])?
+                fields::over(base, &words, &question["schema"], "--value")?
             };
             let question = client.post(&["inputs", &id, "answer"], json!({"answer": answer})).await?;
             output.say(&question, &format!("Answered: {}", clean(&text_of(&question, "title"))))

@@ -35,21 +35,32 @@ pub async fn run(command: WorkflowCommand, client: &Client, output: &Output) -> 
         }
         WorkflowCommand::Run(wanted) => begin(wanted, client, output).await,
         WorkflowCommand::Follow { run } => follow(&run, client, output).await,
+        WorkflowCommand::Nodes { run, state, paging } => {
+            list::show(&["runs", &run, "workflow", "nodes"], &[("state", state)], paging, (client, output), nodes).await
+        }
         WorkflowCommand::Materialize(wanted) => materialize(wanted, client, output).await,
     }
 }
 
 /// A check that asks nobody.
 pub fn offline(wanted: &WorkflowCheck, output: &Output) -> Done {
-    let written = read(Path::new(&wanted.workflow))?;
-    let findings = toolgate_workflows::check(&written.workflow, None);
-    told(&wanted.workflow, findings, &written.lines, output)
+    match written(Path::new(&wanted.workflow))? {
+        Ok(written) => {
+            let findings = toolgate_workflows::check(&written.workflow, None);
+            told(&wanted.workflow, findings, &written.lines, output)
+        }
+        Err(findings) => told(&wanted.workflow, findings, &LineMap::default(), output),
+    }
 }
 
 /// Findings of a file that is no workflow are told like those of one that is.
+fn written(path: &Path) -> Result<Result<Written, Vec<Finding>>, Failure> {
+    Ok(file::read(&input::read_file(path, 2 * FILE_BYTES_MAX)?))
+}
+
+/// A file that is to be saved.
 fn read(path: &Path) -> Result<Written, Failure> {
-    let bytes = input::read_file(path, 2 * FILE_BYTES_MAX)?;
-    file::read(&bytes).map_err(|findings| {
+    written(path)?.map_err(|findings| {
         let fault = toolgate_workflows::refused(&findings);
         Failure::from(fault).about(path.display().to_string())
     })
@@ -77,7 +88,10 @@ async fn save(path: &Path, client: &Client, output: &Output) -> Done {
 async fn check(wanted: WorkflowCheck, client: &Client, output: &Output) -> Done {
     let WorkflowCheck { workflow, offline: _, revision } = wanted;
     if revision.is_none() && is_file(&workflow) {
-        let written = read(Path::new(&workflow))?;
+        let written = match written(Path::new(&workflow))? {
+            Ok(written) => written,
+            Err(findings) => return told(&workflow, findings, &LineMap::default(), output),
+        };
         let name = written.workflow.name.to_string();
         let checked = client.post(&["workflows", &name, "check"], json!({"workflow": written.workflow})).await?;
         return told(&workflow, located(&checked["findings"], &written.lines), &written.lines, output);
@@ -191,7 +205,18 @@ fn run_detail(view: &Value, paint: Paint) -> String {
         let text = format!("{}  {}  {}  {error}", text_of(node, "path"), text_of(node, "kind"), text_of(node, "state"));
         text.trim_end().to_owned()
     };
-    let nodes = view["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut nodes: Vec<String> = items_of(&view["nodes"]).iter().map(node).collect();
+    if !view["nodes"]["next_cursor"].is_null() {
+        let counts = view["standing"].as_array().map_or(&[][..], Vec::as_slice);
+        let all: u64 = counts.iter().filter_map(|one| one["count"].as_u64()).sum();
+        nodes.push(format!("these are {} of {all}; by their places in the graph:", nodes.len()));
+        nodes.extend(
+            counts
+                .iter()
+                .map(|one| format!("{}  {} {}", text_of(one, "node"), text_of(one, "count"), text_of(one, "state"))),
+        );
+        nodes.push(format!("see them with `toolgate workflow nodes {} --all`", text_of(view, "run_id")));
+    }
     let given = |member: &str| match &view[member] {
         Value::Null => String::new(),
         value => serde_json::to_string_pretty(value).unwrap_or_default(),
@@ -200,9 +225,18 @@ fn run_detail(view: &Value, paint: Paint) -> String {
         .field("Run", text_of(view, "run_id"))
         .field("State", text_of(view, "state"))
         .field("Reason", text_of(view, "reason"))
-        .section("Nodes", &nodes.iter().map(node).collect::<Vec<_>>().join("\n"))
+        .section("Nodes", &nodes.join("\n"))
         .section("Output", &given("output"))
         .end()
+}
+
+fn nodes(page: &Value, paint: Paint) -> String {
+    let mut table = Table::new(["STARTED", "PATH", "KIND", "STATE", "ERROR"]).drops(["STARTED", "KIND"]).cuts("ERROR");
+    for node in items_of(page) {
+        let [path, kind, state] = ["path", "kind", "state"].map(|member| text_of(node, member));
+        table.row([time_of(node, "started_at"), path, kind, state, text_of(&node["error"], "message")]);
+    }
+    table.render(paint, "No nodes.")
 }
 
 fn table(page: &Value, paint: Paint) -> String {
@@ -235,6 +269,7 @@ fn detail(shown: &Value, paint: Paint) -> String {
     Detail::new(paint, &text_of(shown, "name"))
         .about(&text_of(shown, "description"))
         .field("Revision", text_of(graph, "revision"))
+        .section("Inputs", &serde_json::to_string_pretty(&graph["inputs"]).unwrap_or_default())
         .section("Nodes", &list("nodes").iter().map(node).collect::<Vec<_>>().join("\n"))
         .section("Edges", &list("edges").iter().map(edge).collect::<Vec<_>>().join("\n"))
         .section("Revisions", &revisions.iter().map(revision).collect::<Vec<_>>().join("\n"))

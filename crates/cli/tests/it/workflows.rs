@@ -26,7 +26,7 @@ fn notes() -> Value {
 }
 
 fn state_of<'v>(view: &'v Value, path: &str) -> &'v str {
-    let nodes = view["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let nodes = view["nodes"]["items"].as_array().map_or(&[][..], Vec::as_slice);
     nodes.iter().find(|node| node["path"] == path).map_or("", |node| text(&node["state"]))
 }
 

@@ -6,17 +6,20 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_contracts::call::WAIT_S_MAX;
-use toolgate_contracts::workflow::{self, Node};
+use toolgate_contracts::workflow::{Node, NodeState};
 use toolgate_contracts::{Fault, Page, PinnedHandle, Timestamp, Workflow};
 use toolgate_registry::Finding;
 use toolgate_registry::commands::Registration;
 use toolgate_registry::finding::has_errors;
 use toolgate_store::cursor::ListOf;
+use toolgate_store::workflow_runs::WorkflowNode;
 use toolgate_store::workflows::StoredWorkflow;
-use toolgate_workflows::{NewWorkflowRun, PublishWorkflow, Saved, Shown, WorkflowAction, WorkflowRunView};
+use toolgate_workflows::{
+    NewWorkflowRun, NodesWanted, PublishWorkflow, Saved, Shown, WorkflowAction, WorkflowRunView, file, refused,
+};
 use utoipa::{IntoParams, ToSchema};
 
-use super::paging::{PageQuery, page_of};
+use super::paging::{PageQuery, page_limit, page_of};
 use super::runs::run_id;
 use crate::app::App;
 use crate::extract::{Body, By, Changed, Query};
@@ -141,6 +144,11 @@ pub async fn show(
     Ok(Json(ShownWorkflow { kept: WorkflowView::new(kept), workflow, revisions }))
 }
 
+/// As a file is read: `null` is the word where one is expected.
+fn read(graph: Value) -> Result<Workflow, Fault> {
+    file::read_value(graph).map_err(|finding| refused(&[finding]))
+}
+
 /// Saves a graph: the workflow's first, or its next revision. The same graph again changes nothing.
 #[utoipa::path(put, path = "/api/v1/workflows/{workflow}", tag = "workflows", params(("workflow" = String, Path)), request_body = Workflow, responses((status = 200, body = SavedWorkflow), (status = 400), (status = 409)))]
 pub async fn put(
@@ -150,7 +158,7 @@ pub async fn put(
     Body(graph): Body<Value>,
 ) -> Result<Response, Problem> {
     caller.require(&toolgate_contracts::Permission::WORKFLOWS_EDIT)?;
-    let workflow = workflow::read(graph).map_err(Fault::from)?;
+    let workflow = read(graph)?;
     if workflow.name.as_str() != name {
         let told = format!("the graph's name is `{}`, and it was sent to `{name}`", workflow.name);
         return Err(Fault::invalid(told, "send it to the address with its own name").at("/name").into());
@@ -183,7 +191,7 @@ pub async fn check(
     Body(CheckWorkflow { workflow, revision }): Body<CheckWorkflow>,
 ) -> Result<Json<CheckedWorkflow>, Problem> {
     let workflow = match workflow {
-        Some(graph) => workflow::read(graph).map_err(|error| Fault::from(error).below("/workflow"))?,
+        Some(graph) => read(graph).map_err(|fault| fault.below("/workflow"))?,
         None => app.workflows.show(&caller, &name, revision).await?.workflow,
     };
     let findings = app.workflows.check(&caller, &workflow)?;
@@ -261,9 +269,9 @@ pub async fn run(
     Ok(Json(Box::pin(app.workflows.when_settled(&caller, run, until)).await?))
 }
 
-/// How a run of a workflow stands: what arrived at each node and what it gave.
+/// How a run of a workflow stands, with the first page of its nodes: what arrived at each and what it gave.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/workflow", tag = "workflows", params(("run" = String, Path), WaitQuery), responses((status = 200, body = WorkflowRunView), (status = 404)))]
-pub async fn nodes(
+pub async fn stands(
     State(app): State<App>,
     By(caller): By,
     Path(run): Path<String>,
@@ -271,4 +279,30 @@ pub async fn nodes(
 ) -> Result<Json<WorkflowRunView>, Problem> {
     let (run, until) = (run_id(&run)?, query.until()?);
     Ok(Json(Box::pin(app.workflows.when_settled(&caller, run, until)).await?))
+}
+
+#[derive(Deserialize, Default, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct NodesQuery {
+    /// Only those that stand so.
+    #[param(value_type = Option<NodeState>)]
+    state: Option<NodeState>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+    /// 1 to 500; 50 without it. A page has fewer where they hold much.
+    limit: Option<u32>,
+}
+
+/// The nodes of a workflow's run, in the order in which they began: what arrived at each and what it gave.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/workflow/nodes", tag = "workflows", params(("run" = String, Path), NodesQuery), responses((status = 200, body = Page<WorkflowNode>), (status = 400), (status = 404)))]
+pub async fn nodes(
+    State(app): State<App>,
+    By(caller): By,
+    Path(run): Path<String>,
+    Query(NodesQuery { state, cursor, limit }): Query<NodesQuery>,
+) -> Result<Json<Page<WorkflowNode>>, Problem> {
+    let limit = Some(page_limit(limit)?);
+    let wanted = NodesWanted { state, cursor: cursor.as_deref(), limit };
+    Ok(Json(app.workflows.nodes(&caller, run_id(&run)?, wanted).await?))
 }

@@ -1,6 +1,7 @@
 //! Workflows over HTTP: who may keep which, what is refused, what stays, and what a run of one does.
 
 mod agents;
+mod bounds;
 mod labels;
 mod publishing;
 mod stable;
@@ -44,7 +45,7 @@ async fn over(world: &World, who: &As, run: &Value) -> Value {
 }
 
 fn node_of(view: &Value, path: &str) -> Value {
-    let nodes = view["nodes"].as_array().unwrap();
+    let nodes = view["nodes"]["items"].as_array().unwrap();
     nodes.iter().find(|node| node["path"] == path).cloned().unwrap_or_else(|| panic!("no node {path} in {view:#}"))
 }
 
@@ -181,7 +182,7 @@ async fn a_run_maps_chooses_skips_and_asks_people() {
         });
         save(&world, &owner, &graph).await.ok();
         let state_of = |view: &Value, path: &str| {
-            let nodes = view["nodes"].as_array().unwrap();
+            let nodes = view["nodes"]["items"].as_array().unwrap();
             nodes.iter().find(|node| node["path"] == path).map_or(json!(null), |node| node["state"].clone())
         };
         let good = run(&world, &owner, "triage", json!({"many": ["a", "b", "c"]})).await;
@@ -222,7 +223,8 @@ async fn a_parked_call_parks_the_workflow_and_a_recorded_one_becomes_a_node() {
         save(&world, &owner, &graph).await.ok();
         let parked = run(&world, &author, "keep", json!({"text": "kept"})).await;
         assert_eq!(parked["state"], "waiting_human", "{parked:#}");
-        let node = parked["nodes"].as_array().unwrap().iter().find(|node| node["path"] == "say").unwrap().clone();
+        let node =
+            parked["nodes"]["items"].as_array().unwrap().iter().find(|node| node["path"] == "say").unwrap().clone();
         let call = node["call_id"].as_str().unwrap();
         let path = format!("/api/v1/approvals/{call}/decide");
         world.send(&owner, "POST", &path, json!({"decision": "reject", "reason": "not now"})).await.ok();

@@ -22,6 +22,10 @@ const OF_A_CALL: &str = "max_wall_s";
 impl Judge<'_> {
     /// Limits that would not hold are refused: whoever wrote them counts on them.
     pub(super) fn limits(&mut self, node: &Node, at: &str) {
+        if node.limits.as_ref().is_some_and(|limits| limits.max_parallel == Some(0)) {
+            let message = "`max_parallel` is 0, with which no call could begin";
+            self.error("workflow.limit", format!("{at}/max_parallel"), message, "leave it out, or give at least 1");
+        }
         let Some(limits) = node.limits.as_ref().filter(|_| !matches!(node.kind, NodeKind::Agent(_))) else { return };
         let (kind, is_call) = (node.kind.word(), matches!(node.kind, NodeKind::Tool(_)));
         let fix = if is_call {
@@ -128,7 +132,8 @@ impl Judge<'_> {
                 return None;
             }
         };
-        let standing = self.around?.tool(&reference);
+        let around = self.around?;
+        let standing = around.tool(&reference);
         match &standing {
             ToolStanding::Active(_) => {}
             ToolStanding::Deprecated(_, told) => {
@@ -146,7 +151,12 @@ impl Judge<'_> {
             }
             ToolStanding::Missing => {
                 let message = format!("there is no tool `{reference}` here");
-                let fix = "list them with `toolgate tool list`; until there is one the call is `POLICY_DENIED`";
+                let fix = match around.meant(reference.name.as_str()) {
+                    Some(meant) => format!("did you mean `{meant}`? Until there is one the call is `POLICY_DENIED`"),
+                    None => {
+                        "list them with `toolgate tool list`; until there is one the call is `POLICY_DENIED`".to_owned()
+                    }
+                };
                 self.warn("workflow.tool-missing", at, message, fix);
             }
         }

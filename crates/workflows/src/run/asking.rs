@@ -39,6 +39,14 @@ impl Asking {
         }
     }
 
+    /// The same for a node that was asked for before, by what was noted of it.
+    pub async fn ask_again(&self, node: &Node, path: &str) -> Result<Came, Fault> {
+        let store = self.workflows.registry().store();
+        let noted = store.workflow_nodes_at(self.caller.tenant, self.run, &[path.to_owned()]).await?.pop();
+        let gone = || Fault::internal(format!("the node {path} is not there any more"));
+        self.ask(node, noted.ok_or_else(gone)?, Manner::Again).await
+    }
+
     /// A call at its place in the run. One that is there already answers for itself.
     async fn call(
         &self,

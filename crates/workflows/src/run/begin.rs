@@ -1,30 +1,23 @@
-//! A run of a workflow begins, and is looked at.
+//! A run of a workflow begins.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
-use toolgate_contracts::call::RunState;
+use toolgate_contracts::call::RunKind;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::{CallId, Caller, Fault, FaultKind, Limits, Permission, RunId, Workflow};
 use toolgate_engine::runs::NewRun;
 use toolgate_registry::schema::{Validator, fill_defaults};
 use toolgate_store::approvals::Asker;
 use toolgate_store::audit::Entry;
-use toolgate_store::workflow_runs::{WorkflowNode, WorkflowRun, WorkflowStands};
+use toolgate_store::workflow_runs::WorkflowRun;
 use utoipa::ToSchema;
 
-use super::next::{Whole, whole};
 use crate::Workflows;
 
 /// Calls of one run, in all of its nodes.
 const RUN_CALLS_MAX: u32 = 5000;
 /// Time that is its own; what people take does not count.
 const RUN_WALL_S_MAX: u64 = 24 * 60 * 60;
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How often whoever waits for a run looks whether it could go on and nobody is at it.
-const TAKE_UP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a run of a workflow is begun with.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
@@ -36,25 +29,6 @@ pub struct NewWorkflowRun {
     pub revision: Option<u32>,
     /// They only tighten.
     pub limits: Limits,
-}
-
-/// A run of a workflow as it stands.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct WorkflowRunView {
-    #[schema(value_type = String)]
-    pub run_id: RunId,
-    pub workflow: String,
-    pub revision: u32,
-    pub state: RunState,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    #[schema(value_type = Object)]
-    pub input: Value,
-    /// What it gave, once it is completed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub output: Option<Value>,
-    pub nodes: Vec<WorkflowNode>,
 }
 
 /// The call that a run answers.
@@ -103,6 +77,10 @@ impl Workflows {
         within: Option<Within>,
     ) -> Result<RunId, Fault> {
         let NewWorkflowRun { input, revision, limits } = new;
+        if limits.max_parallel == Some(0) {
+            let told = "`max_parallel` is 0, with which no call could begin";
+            return Err(Fault::invalid(told, "leave it out, or give at least 1").at("/limits/max_parallel"));
+        }
         let (_, workflow) = self.load(caller, name, revision).await?;
         let input = checked(&workflow, input)?;
         let limits = Limits {
@@ -116,7 +94,8 @@ impl Workflows {
             Some(Within { parent, call, reader, labels }) => (parent, Some(call), Some(reader), labels),
         };
         let agent = caller.agent.map(|agent| agent.to_string());
-        let opening = NewRun { title: Some(title), agent, parent_run_id, limits, labels, ..NewRun::default() };
+        let kind = RunKind::Workflow;
+        let opening = NewRun { kind, title: Some(title), agent, parent_run_id, limits, labels, ..NewRun::default() };
         let graph = serde_json::to_value(&workflow).map_err(Fault::internal)?;
         let asker = Asker::of(caller, None);
         let entry = self.entry(caller, "workflow.run", &workflow);
@@ -159,70 +138,6 @@ impl Workflows {
             details: details.as_object().cloned().unwrap_or_default(),
         }
     }
-
-    /// How a run stands, to whoever may look at it. On a data folder without a server nobody else would take it up.
-    pub async fn view(&self, caller: &Caller, run: RunId) -> Result<WorkflowRunView, Fault> {
-        let unknown = || Fault::not_found("run", run);
-        let found = self.engine().readable_run(caller, run).await?.ok_or_else(unknown)?;
-        let store = self.registry().store();
-        let kept = store.workflow_run(caller.tenant, run).await?.ok_or_else(unknown)?;
-        if kept.is_open && !self.at().contains(&run) {
-            self.take_up_one(run).await?;
-        }
-        let nodes = store.workflow_nodes(caller.tenant, run).await?;
-        // Whoever sees the end sees what it gave, also in the moment before that is written down.
-        let output = match kept.outputs {
-            Some(output) => Some(output),
-            None => given(&kept.graph, &nodes)?,
-        };
-        Ok(WorkflowRunView {
-            run_id: run,
-            workflow: kept.workflow,
-            revision: kept.revision,
-            state: found.state,
-            reason: found.reason,
-            input: kept.inputs,
-            output: output.filter(|_| found.state == RunState::Completed),
-            nodes,
-        })
-    }
-
-    /// Waits until a run is over or waits for people, at most until then. Its nodes are read once, at the end.
-    pub async fn when_settled(&self, caller: &Caller, run: RunId, until: Instant) -> Result<WorkflowRunView, Fault> {
-        let unknown = || Fault::not_found("run", run);
-        self.engine().readable_run(caller, run).await?.ok_or_else(unknown)?;
-        let mut looked: Option<Instant> = None;
-        loop {
-            let mut stands = self.stands(caller, run).await?;
-            let is_due = looked.is_none_or(|looked| looked.elapsed() >= TAKE_UP_EVERY);
-            // Somebody may have answered already; then it goes on in a moment.
-            if stands.is_open && (is_due || stands.waits_for_people()) && !self.at().contains(&run) {
-                looked = Some(Instant::now());
-                self.take_up_one(run).await?;
-                stands = self.stands(caller, run).await?;
-            }
-            let is_over = stands.state.is_final() && !stands.is_open;
-            if is_over || stands.waits_for_people() || Instant::now() >= until {
-                return self.view(caller, run).await;
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
-
-    async fn stands(&self, caller: &Caller, run: RunId) -> Result<WorkflowStands, Fault> {
-        let found = self.registry().store().workflow_stands(caller.tenant, run).await?;
-        found.ok_or_else(|| Fault::not_found("run", run))
-    }
-}
-
-/// What a run gave, by how its nodes stand.
-fn given(graph: &Value, nodes: &[WorkflowNode]) -> Result<Option<Value>, Fault> {
-    let graph = toolgate_contracts::workflow::read(graph.clone()).map_err(|error| Fault::internal(error.message))?;
-    let nodes = nodes.iter().map(|node| (node.path.clone(), node.clone())).collect();
-    Ok(match whole(&graph, &nodes) {
-        Whole::Completed(output) => Some(output),
-        Whole::Open | Whole::Failed(..) => None,
-    })
 }
 
 /// With defaults, as the workflow's own schema says.
@@ -234,7 +149,7 @@ fn checked(workflow: &Workflow, input: Map<String, Value>) -> Result<Value, Faul
     match validator.validate(&input).into_iter().next() {
         None => Ok(input),
         Some(violation) => {
-            let remedy = format!("see what it takes with `toolgate workflow show {}`", workflow.name);
+            let remedy = format!("see its inputs with `toolgate workflow show {}`", workflow.name);
             Err(Fault::invalid(violation.message, remedy).at(format!("/input{}", violation.pointer)))
         }
     }

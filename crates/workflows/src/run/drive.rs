@@ -10,19 +10,26 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::workflow::{self, Node, NodeKind, NodeState, Workflow};
 use toolgate_contracts::{Caller, ErrorCode, Fault, FaultKind, RunId, TenantId, ToolError};
 use toolgate_store::workflow_runs::{WorkflowNode, WorkflowRun};
 use toolgate_store::{Change, Error};
 
-use super::next::{Next, Nodes, Whole, next, whole};
+use super::asking::Asking;
+use super::held::{Held, weight};
+use super::next::{Given, Next, Whole, arrived, next, place_of, whole};
 use super::settle::{Came, shortened};
 use crate::Workflows;
 
 /// How often it is looked whether what waits goes on, and whether somebody ended the run, while others are at it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Of what is asked for at once in one run. Past it a node begins when another has its answer, and one at least is asked.
+const ASKED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Nodes whose values are read at once when a run is taken up.
+const READ_AT_ONCE: usize = 50;
 
 /// A run that this replica is at.
 pub(super) struct Driven<'w> {
@@ -31,11 +38,16 @@ pub(super) struct Driven<'w> {
     pub caller: Caller,
     pub kept: WorkflowRun,
     pub graph: Workflow,
-    pub nodes: Nodes,
+    pub held: Held,
     pub(super) next_seq: u32,
 }
 
-type Flying = FuturesUnordered<BoxFuture<'static, (String, Result<Came, Fault>)>>;
+/// What is asked for, by the paths of nodes, and how much of it was given along.
+#[derive(Default)]
+struct Flying {
+    asked: FuturesUnordered<BoxFuture<'static, (String, usize, Result<Came, Fault>)>>,
+    bytes: usize,
+}
 
 impl Workflows {
     pub(super) async fn drive(&self, tenant: TenantId, run: RunId) -> Result<Left, Fault> {
@@ -44,10 +56,16 @@ impl Workflows {
             return Ok(Left::Done);
         };
         let graph = workflow::read(kept.graph.clone()).map_err(|error| Fault::internal(error.message))?;
-        let nodes: Nodes =
-            store.workflow_nodes(tenant, run).await?.into_iter().map(|node| (node.path.clone(), node)).collect();
+        let all = store.workflow_node_states(tenant, run).await?;
+        let next_seq = all.iter().filter_map(|node| node.seq).max().map_or(0, |seq| seq + 1);
+        let mut held = Held::new(&graph, all);
+        for some in held.still_read(&graph).chunks(READ_AT_ONCE) {
+            for node in store.workflow_nodes_at(tenant, run, some).await? {
+                held.put(&graph, node);
+            }
+        }
         if self.is_over(tenant, run).await? {
-            return self.close(tenant, &kept, &graph, &nodes).await.map(|()| Left::Done);
+            return self.close(tenant, &kept, &graph, &held).await.map(|()| Left::Done);
         }
         let caller = match self.engine().acting_again(tenant, &kept.asker).await {
             Ok(caller) => caller,
@@ -56,12 +74,11 @@ impl Workflows {
                 if self.hold(tenant, run).await? {
                     self.engine().end_for_good(tenant, run, fault.told()).await?;
                 }
-                return self.close(tenant, &kept, &graph, &nodes).await.map(|()| Left::Done);
+                return self.close(tenant, &kept, &graph, &held).await.map(|()| Left::Done);
             }
             Err(fault) => return Err(fault),
         };
-        let next_seq = nodes.values().filter_map(|node| node.seq).max().map_or(0, |seq| seq + 1);
-        let driven = Driven { workflows: self, tenant, caller, kept, graph, nodes, next_seq };
+        let driven = Driven { workflows: self, tenant, caller, kept, graph, held, next_seq };
         match Box::pin(driven.go()).await {
             Err(Stop::Fault(fault)) => Err(fault),
             // Another replica has it, or it is done.
@@ -87,8 +104,8 @@ impl Workflows {
 
     /// Nobody takes a run up any more that is over. What it gave follows from how its nodes stand, whoever closes it; the
     /// call that it answers comes first, so that whoever finds it open does that again.
-    async fn close(&self, tenant: TenantId, kept: &WorkflowRun, graph: &Workflow, nodes: &Nodes) -> Result<(), Fault> {
-        let stands = whole(graph, nodes);
+    async fn close(&self, tenant: TenantId, kept: &WorkflowRun, graph: &Workflow, held: &Held) -> Result<(), Fault> {
+        let stands = whole(graph, held.nodes());
         if !self.hold(tenant, kept.run).await? {
             return Ok(());
         }
@@ -147,14 +164,13 @@ impl Driven<'_> {
     async fn go(mut self) -> Result<Left, Stop> {
         let graph = self.graph.clone();
         let workflows = self.workflows;
-        let mut flying: Flying = FuturesUnordered::new();
-        let unsettled: Vec<WorkflowNode> =
-            self.nodes.values().filter(|node| !node.state.is_settled()).cloned().collect();
+        let mut flying = Flying::default();
+        let unsettled = self.held.nodes().values().filter(|node| !node.state.is_settled());
         for stands in unsettled {
-            if let Some(node) = node_at(&graph, &stands.path)
+            if let Some((_, node)) = place_of(&graph, &stands.path)
                 && !matches!(node.kind, NodeKind::Map(_))
             {
-                flying.push(self.asked(node.clone(), stands, Manner::Again));
+                flying.asked.push(self.asked_again(node.clone(), stands.path.clone()));
             }
         }
         loop {
@@ -162,21 +178,35 @@ impl Driven<'_> {
                 return self.give_up().await;
             }
             let mut moved = false;
-            for step in next(&graph, &self.kept.inputs, &self.kept.labels, &self.nodes) {
-                moved = true;
+            for step in next(&graph, self.held.nodes()) {
                 match step {
                     Next::Skip { path, node } => {
-                        let skipped = self.new_node(path, node, Map::new(), Vec::new());
+                        moved = true;
+                        let skipped = self.new_node(path, node, json!({}), Vec::new());
                         let ended_at = Some(workflows.engine().now());
                         let skipped = WorkflowNode { state: NodeState::Skipped, ended_at, ..skipped };
                         self.keep(skipped, None, None).await?;
                     }
-                    Next::EndMap { path, node, items, errors, labels } => {
-                        self.end_map(&path, node, items, &errors, labels).await?;
+                    Next::EndMap { path, node } => {
+                        moved = true;
+                        self.end_map(&path, node).await?;
                     }
-                    Next::Begin { path, node, inputs, labels } => {
+                    Next::Begin { path, node } => {
+                        let given = Given { inputs: &self.kept.inputs, labels: &self.kept.labels };
+                        let (inputs, labels) = arrived(&graph, given, self.held.nodes(), &path);
+                        let inputs = Value::Object(inputs);
+                        let bytes = weight(&inputs);
+                        if asks(node) && !flying.asked.is_empty() && flying.bytes + bytes > ASKED_BYTES_MAX {
+                            continue;
+                        }
+                        moved = true;
+                        if path == node.id && matches!(node.kind, NodeKind::Input) {
+                            // It has them from here on, and nobody else reads them.
+                            self.kept.inputs = json!({});
+                        }
                         if let Some(stands) = self.begin(path, node, inputs, labels).await? {
-                            flying.push(self.asked(node.clone(), stands, Manner::First));
+                            flying.bytes += bytes;
+                            flying.asked.push(self.asked(node.clone(), stands, bytes));
                         }
                     }
                 }
@@ -184,13 +214,14 @@ impl Driven<'_> {
             if moved {
                 continue;
             }
-            if flying.is_empty() {
+            if flying.asked.is_empty() {
                 break;
             }
             tokio::select! {
                 biased;
                 () = workflows.stopping().cancelled() => return self.give_up().await,
-                Some((path, came)) = flying.next() => {
+                Some((path, bytes, came)) = flying.asked.next() => {
+                    flying.bytes -= bytes;
                     let came = came?;
                     self.settle(&path, came).await?;
                 }
@@ -199,9 +230,9 @@ impl Driven<'_> {
                         break;
                     }
                     for (node, stands) in self.gone_on(&graph).await? {
-                        let running = WorkflowNode { state: NodeState::Running, ..stands };
-                        self.keep(running.clone(), None, None).await?;
-                        flying.push(self.asked(node, running, Manner::Again));
+                        let path = stands.path.clone();
+                        self.keep(WorkflowNode { state: NodeState::Running, ..stands }, None, None).await?;
+                        flying.asked.push(self.asked_again(node, path));
                     }
                 }
             }
@@ -213,8 +244,8 @@ impl Driven<'_> {
     /// Waiting nodes whose wait is over.
     async fn gone_on(&self, graph: &Workflow) -> Result<Vec<(Node, WorkflowNode)>, Fault> {
         let mut found = Vec::new();
-        for stands in self.nodes.values().filter(|node| node.state == NodeState::Waiting) {
-            let Some(node) = node_at(graph, &stands.path) else { continue };
+        for stands in self.held.nodes().values().filter(|node| node.state == NodeState::Waiting) {
+            let Some((_, node)) = place_of(graph, &stands.path) else { continue };
             if self.is_ready(stands).await? {
                 found.push((node.clone(), stands.clone()));
             }
@@ -226,10 +257,10 @@ impl Driven<'_> {
     async fn end(self, graph: &Workflow) -> Result<Left, Stop> {
         let (workflows, tenant, run) = (self.workflows, self.tenant, self.run());
         if workflows.is_over(tenant, run).await? {
-            workflows.close(tenant, &self.kept, graph, &self.nodes).await?;
+            workflows.close(tenant, &self.kept, graph, &self.held).await?;
             return Ok(Left::Done);
         }
-        let stands = whole(graph, &self.nodes);
+        let stands = whole(graph, self.held.nodes());
         let (state, reason) = match &stands {
             Whole::Open => return self.leave().await,
             Whole::Completed(_) => (RunState::Completed, None),
@@ -250,7 +281,7 @@ impl Driven<'_> {
             Ok(_) => Ok(Left::Done),
             // Somebody ended it, or took it, in this very moment.
             Err(fault) if fault.kind() == FaultKind::Conflict => {
-                workflows.close(tenant, &self.kept, graph, &self.nodes).await?;
+                workflows.close(tenant, &self.kept, graph, &self.held).await?;
                 Ok(Left::Done)
             }
             Err(fault) => Err(fault.into()),
@@ -261,7 +292,7 @@ impl Driven<'_> {
     async fn leave(&self) -> Result<Left, Stop> {
         let mut change = Change::new(self.tenant);
         change.leave_workflow_run(self.run(), self.workflows.engine().replica());
-        let waiting = self.nodes.values().filter(|node| node.state == NodeState::Waiting);
+        let waiting = self.held.nodes().values().filter(|node| node.state == NodeState::Waiting);
         let waits_for: Vec<RunId> = waiting.filter_map(|node| node.child_run_id).chain([self.run()]).collect();
         self.workflows.listen_for(self.run(), waits_for);
         self.workflows.registry().store().commit(change).await.map_err(Fault::from)?;
@@ -276,21 +307,35 @@ impl Driven<'_> {
         Ok(Left::Done)
     }
 
-    fn asked(
-        &self,
-        node: Node,
-        stands: WorkflowNode,
-        manner: Manner,
-    ) -> BoxFuture<'static, (String, Result<Came, Fault>)> {
-        let asking = super::asking::Asking {
+    fn asking(&self) -> Asking {
+        Asking {
             workflows: self.workflows.clone(),
             caller: self.caller.clone(),
             run: self.run(),
             workflow: self.kept.workflow.clone(),
-        };
+        }
+    }
+
+    /// For the first time, with what is in memory anyway.
+    fn asked(
+        &self,
+        node: Node,
+        stands: WorkflowNode,
+        bytes: usize,
+    ) -> BoxFuture<'static, (String, usize, Result<Came, Fault>)> {
+        let asking = self.asking();
         Box::pin(async move {
             let path = stands.path.clone();
-            (path, asking.ask(&node, stands, manner).await)
+            (path, bytes, asking.ask(&node, stands, Manner::First).await)
+        })
+    }
+
+    /// Once more, with what was noted of it.
+    fn asked_again(&self, node: Node, path: String) -> BoxFuture<'static, (String, usize, Result<Came, Fault>)> {
+        let asking = self.asking();
+        Box::pin(async move {
+            let came = asking.ask_again(&node, &path).await;
+            (path, 0, came)
         })
     }
 
@@ -320,17 +365,7 @@ pub(super) enum Manner {
     Again,
 }
 
-/// The node of a path, through the bodies of maps.
-pub(super) fn node_at<'g>(graph: &'g Workflow, path: &str) -> Option<&'g Node> {
-    let mut nodes = &graph.nodes;
-    let mut parts = path.split('/');
-    loop {
-        let id = parts.next()?;
-        let node = nodes.iter().find(|node| node.id == id)?;
-        match (&node.kind, parts.next()) {
-            (_, None) => return Some(node),
-            (NodeKind::Map(map), Some(_)) => nodes = &map.body.nodes,
-            _ => return None,
-        }
-    }
+/// Whether a node asks others, and is waited for.
+fn asks(node: &Node) -> bool {
+    matches!(node.kind, NodeKind::Tool(_) | NodeKind::Agent(_) | NodeKind::Human(_))
 }

@@ -44,9 +44,9 @@ pub fn output(config: &OutputConfig, inputs: &Map<String, Value>) -> Result<Map<
 }
 
 /// The list that a map works through.
-pub fn items(inputs: &Map<String, Value>) -> Result<(), ToolError> {
+pub fn items(inputs: &Map<String, Value>) -> Result<&Value, ToolError> {
     match inputs.get(crate::handles::ITEMS) {
-        Some(Value::Array(items)) if items.len() <= MAP_ITEMS_MAX => Ok(()),
+        Some(list @ Value::Array(items)) if items.len() <= MAP_ITEMS_MAX => Ok(list),
         Some(Value::Array(items)) => {
             Err(invalid(format!("`items` has {} items, {MAP_ITEMS_MAX} at most are worked through", items.len())))
         }

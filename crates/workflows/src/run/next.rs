@@ -17,12 +17,12 @@ pub type Nodes = BTreeMap<String, WorkflowNode>;
 
 #[derive(Debug, PartialEq)]
 pub enum Next<'g> {
-    /// Everything that leads to it is settled, and something arrived, or nothing leads to it.
-    Begin { path: String, node: &'g Node, inputs: Map<String, Value>, labels: Vec<Label> },
+    /// Everything that leads to it is settled, and something arrived, or nothing leads to it. With what: `arrived`.
+    Begin { path: String, node: &'g Node },
     /// Everything that leads to it is dead.
     Skip { path: String, node: &'g Node },
-    /// Every item of a map is settled.
-    EndMap { path: String, node: &'g Node, items: Vec<Value>, errors: Vec<ItemError>, labels: Vec<Label> },
+    /// Every item of a map is settled. With what: `worked_through`.
+    EndMap { path: String, node: &'g Node },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,15 +39,26 @@ impl ItemError {
 
 /// One graph of a run: the workflow, or a body for one item.
 #[derive(Clone, Copy)]
-struct Graph<'g> {
-    nodes: &'g [Node],
-    edges: &'g [Edge],
+pub struct Graph<'g> {
+    pub nodes: &'g [Node],
+    pub edges: &'g [Edge],
 }
 
-/// What a graph is begun with, and what that carries.
-struct Given<'l> {
-    values: Map<String, Value>,
-    labels: &'l [Label],
+/// What a run is begun with, and what that carries.
+#[derive(Clone, Copy)]
+pub struct Given<'l> {
+    pub inputs: &'l Value,
+    pub labels: &'l [Label],
+}
+
+/// What was done for a map's items.
+#[derive(Debug, Default, PartialEq)]
+pub struct Items {
+    /// What each gave; `null` of one that failed.
+    pub values: Vec<Value>,
+    pub errors: Vec<ItemError>,
+    /// Of everything that was done for them.
+    pub labels: Vec<Label>,
 }
 
 /// Both, each once, in their order.
@@ -68,17 +79,27 @@ pub enum Whole {
     Failed(String, ToolError),
 }
 
+/// The same, with what is there left where it is.
+enum Stood<'n> {
+    Open,
+    Completed(Option<&'n Value>),
+    Failed(String, Option<&'n ToolError>),
+}
+
 /// What can be done now. Nothing: the run waits for what was begun, or is over.
-pub fn next<'g>(workflow: &'g Workflow, inputs: &Value, labels: &[Label], nodes: &Nodes) -> Vec<Next<'g>> {
+pub fn next<'g>(workflow: &'g Workflow, nodes: &Nodes) -> Vec<Next<'g>> {
     let mut found = Vec::new();
-    let given = Given { values: inputs.as_object().cloned().unwrap_or_default(), labels };
-    of_graph(graph_of(workflow), "", &given, nodes, &mut found);
+    of_graph(graph_of(workflow), "", nodes, &mut found);
     found
 }
 
 /// How the run stands as a whole.
 pub fn whole(workflow: &Workflow, nodes: &Nodes) -> Whole {
-    whole_of(graph_of(workflow), "", nodes)
+    match stood(graph_of(workflow), "", nodes) {
+        Stood::Open => Whole::Open,
+        Stood::Completed(output) => Whole::Completed(output.cloned().unwrap_or_default()),
+        Stood::Failed(path, error) => Whole::Failed(path, error.cloned().unwrap_or_else(ToolError::cancelled)),
+    }
 }
 
 fn graph_of(workflow: &Workflow) -> Graph<'_> {
@@ -89,18 +110,35 @@ fn body_of(body: &Body) -> Graph<'_> {
     Graph { nodes: &body.nodes, edges: &body.edges }
 }
 
-fn of_graph<'g>(graph: Graph<'g>, prefix: &str, given: &Given<'_>, nodes: &Nodes, found: &mut Vec<Next<'g>>) {
+/// The prefix of a path, which those beside it have as well, and the id of its node.
+pub fn split(path: &str) -> (&str, &str) {
+    path.rfind('/').map_or(("", path), |end| path.split_at(end + 1))
+}
+
+/// The graph that a node is in and the node, through the bodies of maps.
+pub fn place_of<'g>(workflow: &'g Workflow, path: &str) -> Option<(Graph<'g>, &'g Node)> {
+    let mut graph = graph_of(workflow);
+    let mut parts = path.split('/');
+    loop {
+        let id = parts.next()?;
+        let node = graph.nodes.iter().find(|node| node.id == id)?;
+        match (&node.kind, parts.next()) {
+            (_, None) => return Some((graph, node)),
+            (NodeKind::Map(map), Some(_)) => graph = body_of(&map.body),
+            _ => return None,
+        }
+    }
+}
+
+fn of_graph<'g>(graph: Graph<'g>, prefix: &str, nodes: &Nodes, found: &mut Vec<Next<'g>>) {
     // What failed ends the graph: nothing new is begun.
-    if matches!(whole_of(graph, prefix, nodes), Whole::Failed(..)) {
+    if matches!(stood(graph, prefix, nodes), Stood::Failed(..)) {
         return;
     }
     for node in graph.nodes {
         let path = format!("{prefix}{}", node.id);
         match (nodes.get(&path), &node.kind) {
-            (None, NodeKind::Input) => {
-                let (inputs, labels) = (given.values.clone(), given.labels.to_vec());
-                found.push(Next::Begin { path, node, inputs, labels });
-            }
+            (None, NodeKind::Input) => found.push(Next::Begin { path, node }),
             (None, _) => found.extend(begun(graph, prefix, path, node, nodes)),
             (Some(stands), NodeKind::Map(config)) if stands.state == NodeState::Running => {
                 of_map(config, path, node, stands, nodes, found);
@@ -110,15 +148,28 @@ fn of_graph<'g>(graph: Graph<'g>, prefix: &str, given: &Given<'_>, nodes: &Nodes
     }
 }
 
-/// Whether a node can begin, and with what.
+/// Whether a node can begin.
 fn begun<'g>(graph: Graph<'g>, prefix: &str, path: String, node: &'g Node, nodes: &Nodes) -> Option<Next<'g>> {
-    let (mut inputs, mut labels) = (Map::new(), Vec::new());
     let (mut edges, mut live) = (0, 0);
     for edge in graph.edges.iter().filter(|edge| edge.to.node == node.id) {
         edges += 1;
         let source = nodes.get(&format!("{prefix}{}", edge.from.node)).filter(|source| source.state.is_settled())?;
+        live += usize::from(source.outputs.get(&edge.from.handle).is_some());
+    }
+    Some(if edges > 0 && live == 0 { Next::Skip { path, node } } else { Next::Begin { path, node } })
+}
+
+/// What a node begins with that can begin, and what that carries.
+pub fn arrived(workflow: &Workflow, given: Given<'_>, nodes: &Nodes, path: &str) -> (Map<String, Value>, Vec<Label>) {
+    let (mut inputs, mut labels) = (Map::new(), Vec::new());
+    let Some((graph, node)) = place_of(workflow, path) else { return (inputs, labels) };
+    let (prefix, _) = split(path);
+    if matches!(node.kind, NodeKind::Input) {
+        return begins_with(given, nodes, prefix);
+    }
+    for edge in graph.edges.iter().filter(|edge| edge.to.node == node.id) {
+        let Some(source) = nodes.get(&format!("{prefix}{}", edge.from.node)) else { continue };
         let Some(value) = source.outputs.get(&edge.from.handle) else { continue };
-        live += 1;
         labels = joined(&labels, carried(source, &edge.from.handle));
         // Of several that lead to one place the first that is live counts, in the order in which they are written.
         if !inputs.contains_key(&edge.to.handle) {
@@ -129,12 +180,29 @@ fn begun<'g>(graph: Graph<'g>, prefix: &str, path: String, node: &'g Node, nodes
             inputs.insert(edge.to.handle.clone(), value);
         }
     }
-    Some(if edges > 0 && live == 0 { Next::Skip { path, node } } else { Next::Begin { path, node, inputs, labels } })
+    (inputs, labels)
+}
+
+/// What the graph with this prefix is begun with: the run's inputs, or an item of a map.
+fn begins_with(given: Given<'_>, nodes: &Nodes, prefix: &str) -> (Map<String, Value>, Vec<Label>) {
+    let of_item = prefix.strip_suffix('/').and_then(|prefix| prefix.rsplit_once('/'));
+    let Some((map, index)) = of_item else {
+        return (given.inputs.as_object().cloned().unwrap_or_default(), given.labels.to_vec());
+    };
+    let index = index.parse::<usize>().unwrap_or_default();
+    let map = nodes.get(map);
+    let item = map.and_then(|map| items_of(map).get(index)).cloned().unwrap_or_default();
+    let values = Map::from_iter([(ITEM.to_owned(), item), (INDEX.to_owned(), index.into())]);
+    (values, map.map(|map| map.labels.clone()).unwrap_or_default())
 }
 
 /// What a value that leaves a node carries.
 fn carried<'n>(source: &'n WorkflowNode, handle: &str) -> &'n [Label] {
     source.output_labels.as_deref().filter(|_| handle == OUTPUT).unwrap_or(&source.labels)
+}
+
+fn items_of(map: &WorkflowNode) -> &[Value] {
+    map.inputs.get(ITEMS).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
 }
 
 fn of_map<'g>(
@@ -146,74 +214,82 @@ fn of_map<'g>(
     found: &mut Vec<Next<'g>>,
 ) {
     let body = body_of(&config.body);
-    let items = stands.inputs.get(ITEMS).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let (mut results, mut errors, mut open) = (Vec::with_capacity(items.len()), Vec::new(), 0);
+    let (mut failed, mut open) = (false, 0);
     let mut waiting = Vec::new();
-    for (index, item) in items.iter().enumerate() {
+    for index in 0..items_of(stands).len() {
         let prefix = format!("{path}/{index}/");
-        match whole_of(body, &prefix, nodes) {
-            Whole::Completed(value) => results.push(value),
-            Whole::Failed(_, error) => {
-                results.push(Value::Null);
-                errors.push(ItemError { index, error });
-            }
-            Whole::Open => {
+        match stood(body, &prefix, nodes) {
+            Stood::Completed(_) => {}
+            Stood::Failed(..) => failed = true,
+            Stood::Open => {
                 let is_begun = config.body.nodes.iter().any(|node| nodes.contains_key(&format!("{prefix}{}", node.id)));
                 if is_begun {
                     open += 1;
-                    let given = given(index, item, &stands.labels);
-                    of_graph(body, &prefix, &given, nodes, found);
+                    of_graph(body, &prefix, nodes, found);
                 } else {
-                    waiting.push((index, item, prefix));
+                    waiting.push(prefix);
                 }
             }
         }
     }
-    let gives_up = node.on_error == OnError::Fail && !errors.is_empty();
+    let gives_up = node.on_error == OnError::Fail && failed;
     if open == 0 && (waiting.is_empty() || gives_up) {
-        let labels = of_items(&path, stands, nodes);
-        found.push(Next::EndMap { path, node, items: results, errors, labels });
+        found.push(Next::EndMap { path, node });
         return;
     }
     if gives_up {
         return;
     }
     let places = usize::try_from(config.max_parallel).unwrap_or(1).saturating_sub(open);
-    for (index, item, prefix) in waiting.into_iter().take(places) {
-        of_graph(body, &prefix, &given(index, item, &stands.labels), nodes, found);
+    for prefix in waiting.into_iter().take(places) {
+        of_graph(body, &prefix, nodes, found);
     }
 }
 
-fn given<'l>(index: usize, item: &Value, labels: &'l [Label]) -> Given<'l> {
-    let values = Map::from_iter([(ITEM.to_owned(), item.clone()), (INDEX.to_owned(), index.into())]);
-    Given { values, labels }
+/// What a map gives whose items are settled.
+pub fn worked_through(config: &MapConfig, path: &str, nodes: &Nodes) -> Items {
+    let Some(stands) = nodes.get(path) else { return Items::default() };
+    let mut done = Items { labels: labels_below(path, stands, nodes), ..Items::default() };
+    for index in 0..items_of(stands).len() {
+        match stood(body_of(&config.body), &format!("{path}/{index}/"), nodes) {
+            Stood::Completed(output) => done.values.push(output.cloned().unwrap_or_default()),
+            Stood::Failed(_, error) => {
+                done.values.push(Value::Null);
+                let error = error.cloned().unwrap_or_else(ToolError::cancelled);
+                done.errors.push(ItemError { index, error });
+            }
+            // Not begun any more, behind one that failed.
+            Stood::Open => {}
+        }
+    }
+    done
 }
 
 /// What everything carries that was done for a map's items.
-fn of_items(path: &str, stands: &WorkflowNode, nodes: &Nodes) -> Vec<Label> {
+fn labels_below(path: &str, stands: &WorkflowNode, nodes: &Nodes) -> Vec<Label> {
     let below = format!("{path}/");
     let inside = nodes.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
     inside.fold(stands.labels.clone(), |labels, (_, node)| joined(&labels, &node.labels))
 }
 
-fn whole_of(graph: Graph<'_>, prefix: &str, nodes: &Nodes) -> Whole {
-    let mut output = Value::Null;
+fn stood<'n>(graph: Graph<'_>, prefix: &str, nodes: &'n Nodes) -> Stood<'n> {
+    let mut output = None;
     let mut all = true;
     for node in graph.nodes {
         let path = format!("{prefix}{}", node.id);
         match nodes.get(&path) {
-            Some(stands) if stands.state == NodeState::Failed => {
-                return Whole::Failed(path, stands.error.clone().unwrap_or_else(ToolError::cancelled));
+            Some(stands) if matches!(stands.state, NodeState::Failed | NodeState::Cancelled) => {
+                return Stood::Failed(path, stands.error.as_ref());
             }
             Some(stands) if stands.state.is_settled() => {
                 if matches!(node.kind, NodeKind::Output(_)) && stands.state == NodeState::Completed {
-                    output = stands.outputs.clone();
+                    output = Some(&stands.outputs);
                 }
             }
             Some(_) | None => all = false,
         }
     }
-    if all { Whole::Completed(output) } else { Whole::Open }
+    if all { Stood::Completed(output) } else { Stood::Open }
 }
 
 #[cfg(test)]
@@ -251,15 +327,18 @@ mod tests {
 
     /// `begin PATH`, `skip PATH` or `end PATH`, and with what.
     fn steps(graph: &Workflow, inputs: &Value, nodes: &Nodes) -> Vec<(String, Value)> {
+        let given = Given { inputs, labels: &[] };
         let word = |step: Next<'_>| match step {
-            Next::Begin { path, inputs, .. } => (format!("begin {path}"), Value::Object(inputs)),
+            Next::Begin { path, .. } => (format!("begin {path}"), Value::Object(arrived(graph, given, nodes, &path).0)),
             Next::Skip { path, .. } => (format!("skip {path}"), Value::Null),
-            Next::EndMap { path, items, errors, .. } => {
+            Next::EndMap { path, node } => {
+                let NodeKind::Map(config) = &node.kind else { panic!("{path} is no map") };
+                let Items { values, errors, .. } = worked_through(config, &path, nodes);
                 let errors: Vec<usize> = errors.iter().map(|error| error.index).collect();
-                (format!("end {path}"), json!({"items": items, "errors": errors}))
+                (format!("end {path}"), json!({"items": values, "errors": errors}))
             }
         };
-        next(graph, inputs, &[], nodes).into_iter().map(word).collect()
+        next(graph, nodes).into_iter().map(word).collect()
     }
 
     fn branching() -> Workflow {
@@ -313,21 +392,18 @@ mod tests {
         let check = |own: &[Label], of_output: Option<&[Label]>, of_inputs: &[Label], arrive: &[Label]| {
             let ran = done("a", json!({"output": {"y": 2}}));
             let nodes: Nodes = [done("in", json!({"x": 1})), labelled(ran, own, of_output)].into();
-            let found = next(&graph, &inputs, of_inputs, &nodes);
-            let left = found.iter().find_map(|step| match step {
-                Next::Begin { path, labels, .. } if path == "left" => Some(labels.clone()),
-                _ => None,
-            });
-            assert_eq!(left, Some(arrive.to_vec()));
+            assert!(next(&graph, &nodes).iter().any(|step| matches!(step, Next::Begin { path, .. } if path == "left")));
+            let given = Given { inputs: &inputs, labels: of_inputs };
+            assert_eq!(arrived(&graph, given, &nodes, "left").1, arrive);
         };
         let (private, both) = ([Label::Private], [Label::Untrusted, Label::Private]);
         check(&[], None, &both, &[]);
         check(&both, None, &[], &both);
         check(&both, Some(&private), &[], &private);
-        let begun = next(&graph, &inputs, &private, &Nodes::new());
-        assert!(matches!(&begun[0], Next::Begin { labels, .. } if *labels == private));
+        let given = |labels| Given { inputs: &inputs, labels };
+        assert_eq!(arrived(&graph, given(&private), &Nodes::new(), "in").1, private);
         let nodes: Nodes = [labelled(done("in", json!({"x": 1})), &private, None)].into();
-        assert!(matches!(&next(&graph, &inputs, &[], &nodes)[0], Next::Begin { labels, .. } if *labels == private));
+        assert_eq!(arrived(&graph, given(&[]), &nodes, "a").1, private);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use toolgate_store::runs::Step;
 use toolgate_store::workflow_runs::WorkflowNode;
 use toolgate_store::{Change, Error};
 
-use super::drive::{Driven, Stop, lost, node_at};
+use super::drive::{Driven, Stop, lost};
 use super::instant;
-use super::next::{ItemError, joined};
+use super::next::{ItemError, Items, joined, place_of, worked_through};
 use crate::handles::{ERROR, ERRORS, ITEMS};
 
 /// Of a title, or a reason.
@@ -53,13 +53,7 @@ pub(super) enum Waits {
 }
 
 impl Driven<'_> {
-    pub(super) fn new_node(
-        &self,
-        path: String,
-        node: &Node,
-        inputs: Map<String, Value>,
-        labels: Vec<Label>,
-    ) -> WorkflowNode {
+    pub(super) fn new_node(&self, path: String, node: &Node, inputs: Value, labels: Vec<Label>) -> WorkflowNode {
         WorkflowNode {
             path,
             kind: node.kind.word().as_str().to_owned(),
@@ -69,7 +63,7 @@ impl Driven<'_> {
             call_id: None,
             question_id: None,
             child_run_id: None,
-            inputs: Value::Object(inputs),
+            inputs,
             outputs: json!({}),
             labels,
             output_labels: None,
@@ -84,18 +78,22 @@ impl Driven<'_> {
         &mut self,
         path: String,
         node: &Node,
-        inputs: Map<String, Value>,
+        inputs: Value,
         labels: Vec<Label>,
     ) -> Result<Option<WorkflowNode>, Stop> {
-        let mut stands = self.new_node(path, node, inputs.clone(), labels);
+        let mut stands = self.new_node(path, node, inputs, labels);
+        let none = Map::new();
+        let inputs = stands.inputs.as_object().unwrap_or(&none);
         let step = (!matches!(node.kind, NodeKind::Input)).then(|| self.step(node, &stands.path));
         stands.step_id = step.as_ref().map(|step| step.id);
         let registry = self.workflows.registry();
         let settled = match &node.kind {
-            NodeKind::Input => Came::Gave(inputs.into()),
-            NodeKind::Condition(config) => came(instant::condition(config, &inputs)),
-            NodeKind::Output(config) => came(instant::output(config, &inputs)),
-            NodeKind::Map(_) => match instant::items(&inputs) {
+            NodeKind::Input => Came::Gave(inputs.clone().into()),
+            NodeKind::Condition(config) => came(instant::condition(config, inputs)),
+            NodeKind::Output(config) => came(instant::output(config, inputs)),
+            NodeKind::Map(config) => match instant::items(inputs)
+                .and_then(|items| self.held.takes_items(&self.graph, &stands.path, config, items))
+            {
                 Ok(()) => {
                     self.keep(stands, None, step).await?;
                     return Ok(None);
@@ -137,16 +135,13 @@ impl Driven<'_> {
         }
     }
 
-    pub(super) async fn end_map(
-        &mut self,
-        path: &str,
-        node: &Node,
-        items: Vec<Value>,
-        errors: &[ItemError],
-        labels: Vec<Label>,
-    ) -> Result<(), Stop> {
+    pub(super) async fn end_map(&mut self, path: &str, node: &Node) -> Result<(), Stop> {
+        let NodeKind::Map(config) = &node.kind else {
+            return Err(Fault::internal(format!("the node {path} is no map")).into());
+        };
+        let Items { values, errors, labels } = worked_through(config, path, self.held.nodes());
         let outputs = Map::from_iter([
-            (ITEMS.to_owned(), Value::Array(items)),
+            (ITEMS.to_owned(), Value::Array(values)),
             (ERRORS.to_owned(), errors.iter().map(ItemError::value).collect()),
         ]);
         let gave = Gave { outputs, labels, of_output: None };
@@ -162,8 +157,9 @@ impl Driven<'_> {
 
     /// Keeps what became of a node.
     pub(super) async fn settle(&mut self, path: &str, came: Came) -> Result<(), Stop> {
-        let node = node_at(&self.graph, path).cloned();
-        let (Some(stands), Some(node)) = (self.nodes.get(path).cloned(), node) else {
+        let node = place_of(&self.graph, path).map(|(_, node)| node.clone());
+        let stands = self.held.get(path).map(|stands| WorkflowNode { inputs: json!({}), ..stands.clone() });
+        let (Some(stands), Some(node)) = (stands, node) else {
             return Err(Fault::internal(format!("the node {path} is not there any more")).into());
         };
         self.settled(stands, &node, came, None).await
@@ -177,7 +173,7 @@ impl Driven<'_> {
         step: Option<Step>,
     ) -> Result<(), Stop> {
         let is_data = node.on_error == OnError::Data && !matches!(node.kind, NodeKind::Output(_));
-        let told = match came {
+        let told = match self.fitting(&stands.path, came) {
             Came::Waits(waits) => {
                 stands.state = NodeState::Waiting;
                 match waits {
@@ -210,6 +206,19 @@ impl Driven<'_> {
             stands.ended_at = Some(self.workflows.engine().now());
         }
         self.keep(stands, told, step).await
+    }
+
+    /// What a node gives, unless the run cannot hold it.
+    fn fitting(&self, path: &str, came: Came) -> Came {
+        let refused = match &came {
+            Came::Gave(gave) | Came::Failed(_, gave) => self.held.takes(&self.graph, path, &gave.outputs).err(),
+            Came::Waits(_) => None,
+        };
+        match (refused, came) {
+            (None, came) | (Some(_), came @ Came::Waits(_)) => came,
+            (Some(too_much), Came::Gave(gave)) => Came::Failed(too_much, Gave { outputs: Map::new(), ..gave }),
+            (Some(_), Came::Failed(error, gave)) => Came::Failed(error, Gave { outputs: Map::new(), ..gave }),
+        }
     }
 
     /// Commits how a node stands, and what is told of it; with the step that shows it, where it begins.
@@ -255,7 +264,7 @@ impl Driven<'_> {
             Err(error) => return Err(Fault::from(error).into()),
         }
         engine.signal_run(self.tenant, self.run());
-        self.nodes.insert(stands.path.clone(), stands);
+        self.held.put(&self.graph, stands);
         Ok(())
     }
 }

@@ -20,22 +20,22 @@ enum Given<'a> {
     Json(&'a str),
 }
 
-/// Puts `FIELD=VALUE` words over an input.
-pub fn over(mut base: Value, words: &[String], schema: &Value) -> Result<Value, Failure> {
+/// Puts `FIELD=VALUE` words over what `option` gave as a whole.
+pub fn over(mut base: Value, words: &[String], schema: &Value, option: &str) -> Result<Value, Failure> {
     let mut given = Vec::new();
     for word in words {
-        let (field, value) = parted(word)?;
+        let (field, value) = parted(word, option)?;
         let path = path_of(field, schema);
-        put(&mut base, &path, field, value, (schema, schema), &mut given)?;
+        put(&mut base, &path, field, value, (schema, schema), (option, &mut given))?;
     }
     Ok(base)
 }
 
-fn parted(word: &str) -> Result<(&str, Given<'_>), Failure> {
+fn parted<'w>(word: &'w str, option: &str) -> Result<(&'w str, Given<'w>), Failure> {
     let wrong = || {
         Failure::usage(
             format!("`{word}` is not FIELD=VALUE"),
-            "write for example text=hello, or give the whole input with --input",
+            format!("write for example text=hello, or give the whole input with {option}"),
         )
     };
     let (field, value) = word.split_once('=').ok_or_else(wrong)?;
@@ -71,19 +71,19 @@ fn put(
     field: &str,
     value: Given<'_>,
     (schema, root): (&Value, &Value),
-    given: &mut Vec<String>,
+    (option, given): (&str, &mut Vec<String>),
 ) -> Result<(), Failure> {
     let Value::Object(members) = at else {
         return Err(Failure::usage(
             format!("`{field}` is a member of something that is no object"),
-            "give it in --input, or leave the other out",
+            format!("give it in {option}, or leave the other out"),
         ));
     };
     let Some((name, rest)) = path.split_first() else { return Ok(()) };
     let schema = node(schema, name, root);
     if !rest.is_empty() {
         let member = members.entry(*name).or_insert_with(|| Value::Object(Map::new()));
-        return put(member, rest, field, value, (schema, root), given);
+        return put(member, rest, field, value, (schema, root), (option, given));
     }
     let again = given.iter().any(|known| known == field);
     given.push(field.to_owned());
@@ -229,7 +229,8 @@ mod tests {
     #[track_caller]
     fn check(words: &[&str], expected: &Value) {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let found = over(json!({}), &words, &schema()).unwrap_or_else(|failure| panic!("{}", failure.told()));
+        let found =
+            over(json!({}), &words, &schema(), "--input").unwrap_or_else(|failure| panic!("{}", failure.told()));
         assert_eq!(&found, expected, "{words:?}");
     }
 
@@ -275,7 +276,10 @@ mod tests {
     fn fields_stand_over_the_input() {
         let base = json!({"text": "old", "place": {"zip": "1"}});
         let words = ["text=new".to_owned(), "place.floor=2".to_owned()];
-        assert_eq!(over(base, &words, &schema()).unwrap(), json!({"text": "new", "place": {"zip": "1", "floor": 2}}));
+        assert_eq!(
+            over(base, &words, &schema(), "--input").unwrap(),
+            json!({"text": "new", "place": {"zip": "1", "floor": 2}})
+        );
     }
 
     #[test]
@@ -291,7 +295,7 @@ mod tests {
             &["text=@/no/such/file"],
         ] {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            let refused = over(json!({}), &words, &schema()).unwrap_err();
+            let refused = over(json!({}), &words, &schema(), "--input").unwrap_err();
             assert_eq!(refused.exit(), crate::failure::Exit::Usage, "{words:?}");
         }
     }
