@@ -123,6 +123,7 @@ const NODE: Record<Schemas['NodeState'], Look> = {
   completed: ['ok', 'dot', 'completed'],
   failed: ['bad', 'diamond', 'failed'],
   skipped: ['idle', 'none', 'skipped'],
+  cancelled: ['idle', 'ring', 'cancelled'],
 }
 export const NodeBadge = ({ state }: { state: Schemas['NodeState'] }) => shown(NODE[state], state)
 

@@ -1,6 +1,6 @@
 // A run of a workflow: its graph with how each node stands, what arrived there and what it gave. Where it waits for a
 // person's answer, that is given here.
-import { useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { sentence } from '../../api/errors'
@@ -13,7 +13,7 @@ import { Json } from '../../ui/Json'
 import { Prose } from '../../ui/Prose'
 import { Section } from '../../ui/Section'
 import { Graph, NODE_ICONS } from '../workflows/Graph'
-import { type NodeRun, type WorkflowRun as Told, workflowQuery } from '../workflows/queries'
+import { type NodeRun, nodesQuery, type WorkflowRun as Told, workflowQuery } from '../workflows/queries'
 import { standingOf } from '../workflows/words'
 import css from '../workflows/workflows.module.css'
 import { AnswerDialog } from './Questions'
@@ -21,6 +21,9 @@ import type { Question, RunView } from './queries'
 
 export function WorkflowRun({ run, view, questions }: { run: Told; view: RunView; questions: readonly Question[] }) {
   const graph = useQuery(workflowQuery(run.workflow, run.revision)).data?.workflow
+  const pages = useInfiniteQuery(nodesQuery(run.run_id))
+  const nodes = pages.data?.pages.flatMap(({ items }) => items) ?? run.nodes.items
+  const all = run.standing.reduce((sum, { count }) => sum + count, 0)
   const [answering, setAnswering] = useState<Question>()
   return (
     <section className={css.run} aria-label="Workflow">
@@ -30,7 +33,7 @@ export function WorkflowRun({ run, view, questions }: { run: Told; view: RunView
         </h2>
         <span className={css.quiet}>revision {run.revision}</span>
       </div>
-      {graph && <Graph workflow={graph} stateOf={(path) => standingOf(run.nodes, path)} />}
+      {graph && <Graph workflow={graph} stateOf={(path) => standingOf(run.standing, path)} />}
       <div className={css.part}>
         {run.output && (
           <Section title="Output">
@@ -39,7 +42,7 @@ export function WorkflowRun({ run, view, questions }: { run: Told; view: RunView
         )}
         <Section title="Nodes">
           <ul className={css.nodes}>
-            {run.nodes.map((node) => {
+            {nodes.map((node) => {
               const question = questions.find(({ id, state }) => id === node.question_id && state === 'open')
               return (
                 <li key={node.path}>
@@ -52,6 +55,16 @@ export function WorkflowRun({ run, view, questions }: { run: Told; view: RunView
               )
             })}
           </ul>
+          {pages.hasNextPage && (
+            <p className={css.links}>
+              <span className={css.quiet}>
+                {nodes.length.toLocaleString('en')} of {all.toLocaleString('en')}
+              </span>
+              <Button isDisabled={pages.isFetchingNextPage} onPress={() => void pages.fetchNextPage()}>
+                Show more
+              </Button>
+            </p>
+          )}
         </Section>
       </div>
       {answering && <AnswerDialog question={answering} onClose={() => setAnswering(undefined)} />}

@@ -1,5 +1,5 @@
 // Workflows: their graphs, what is found about them, and their runs.
-import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, type Schemas, taken } from '../../api/client'
 import type { JsonObject } from '../../form/schema'
 
@@ -13,6 +13,8 @@ export type NodeRun = Schemas['WorkflowNode']
 export type NodeState = Schemas['NodeState']
 
 const LISTED_MAX = 500
+const NODES_PAGE = 100
+const first = {} as { cursor?: string }
 
 const named = (workflow: string) => ({ params: { path: { workflow } } })
 
@@ -46,6 +48,21 @@ export const findingsQuery = (workflow: string, revision: number) =>
           signal,
         }),
       ),
+  })
+
+/** The nodes of a run in the order in which they began: of a map's items there may be thousands. */
+export const nodesQuery = (run: string) =>
+  infiniteQueryOptions({
+    queryKey: ['runs', 'workflow-nodes', run],
+    queryFn: ({ pageParam, signal }) =>
+      taken(
+        api.GET('/api/v1/runs/{run}/workflow/nodes', {
+          params: { path: { run }, query: { limit: NODES_PAGE, ...pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: first,
+    getNextPageParam: ({ next_cursor }) => (next_cursor ? { cursor: next_cursor } : undefined),
   })
 
 export const runWorkflow = ({ name, revision, input }: { name: string; revision: number; input: JsonObject }) =>

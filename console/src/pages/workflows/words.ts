@@ -1,6 +1,6 @@
-// Pure things about graphs and their runs: which node a finding is about, how many states become one, whose run it is.
+// Pure things about graphs and their runs: which node a finding is about, how many states become one.
 import type { Schemas } from '../../api/client'
-import type { NodeRun, NodeState } from './queries'
+import type { NodeState } from './queries'
 
 const GRAVEST: readonly Schemas['Severity'][] = ['error', 'warning', 'note']
 
@@ -14,20 +14,20 @@ export function severityAt(
 }
 
 // What needs somebody comes before what only goes on, and that before what is over.
-const TELLING: readonly NodeState[] = ['failed', 'waiting', 'running', 'completed', 'skipped']
+const TELLING: readonly NodeState[] = ['failed', 'waiting', 'running', 'cancelled', 'completed', 'skipped']
 
 export interface Standing {
   state: NodeState
   words: string
 }
 
-/** How a node of the graph stands in a run. Within a `map` there is one for each item: `each/0/say` is of `each/say`. */
-export function standingOf(nodes: readonly Pick<NodeRun, 'path' | 'state'>[], path: string): Standing | undefined {
-  const those = nodes.filter((node) => graphPath(node.path) === path)
-  const state = TELLING.find((one) => those.some((node) => node.state === one))
-  if (!state) return undefined
-  const count = those.filter((node) => node.state === state).length
-  return { state, words: those.length > 1 ? `${count} of ${those.length} ${WORDS[state]}` : WORDS[state] }
+/** How a node of the graph stands in a run. Within a `map` there is one for each item. */
+export function standingOf(counts: readonly Schemas['NodeStanding'][], path: string): Standing | undefined {
+  const those = counts.filter(({ node }) => node === path)
+  const told = TELLING.flatMap((state) => those.filter((one) => one.state === state))[0]
+  if (!told) return undefined
+  const all = those.reduce((sum, { count }) => sum + count, 0)
+  return { state: told.state, words: all > 1 ? `${told.count} of ${all} ${WORDS[told.state]}` : WORDS[told.state] }
 }
 
 const WORDS: Readonly<Record<NodeState, string>> = {
@@ -36,21 +36,5 @@ const WORDS: Readonly<Record<NodeState, string>> = {
   running: 'running',
   completed: 'completed',
   skipped: 'skipped',
-}
-
-/** Ids of nodes are no numbers; the numbers in a path are those of items. */
-export function graphPath(path: string): string {
-  return path
-    .split('/')
-    .filter((part, index) => index === 0 || !/^\d+$/.test(part))
-    .join('/')
-}
-
-/** Which workflow a run is of, by the title that the server gives such runs. */
-export function workflowOf(
-  run: Pick<Schemas['Run'], 'title' | 'agent_id'>,
-): { name: string; revision: number } | undefined {
-  if (run.agent_id) return undefined
-  const [, name, revision] = /^Workflow ([a-z0-9][a-z0-9_-]*) \(revision (\d+)\)$/.exec(run.title ?? '') ?? []
-  return name === undefined ? undefined : { name, revision: Number(revision) }
+  cancelled: 'cancelled',
 }
