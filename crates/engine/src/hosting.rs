@@ -196,8 +196,8 @@ impl Engine {
         let agent = registry.agents.get(&agent);
         let profile = agent.and_then(|agent| own_profile(registry, agent));
         let spender = Spender { registry, caller, agent, run: Some((run.id, limits)), above, now: self.clock.now() };
-        let mut spending = Spending::default();
-        spending.money = spender.holds(cost.unwrap_or_default(), None, profile.into_iter());
+        let money = spender.holds(cost.unwrap_or_default(), None, profile.into_iter());
+        let mut spending = Spending { money, tokens: Vec::new() };
         if let (None, Some(Hold { limit, what, .. })) = (cost, spending.money.first()) {
             let message = format!(
                 "{what} is {limit}, and nobody wrote what the model costs; write it with `toolgate provider prices`"
