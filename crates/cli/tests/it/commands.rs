@@ -285,6 +285,7 @@ fn agents(tour: &mut Tour) {
     assert_eq!((&ran["state"], &ran["output"]["said"]), (&json!("completed"), &json!("hi")));
     let run = ran["run_id"].as_str().unwrap();
     assert_eq!(tour.ok(&["workflow", "follow", run])["output"]["said"], "hi");
+    assert_eq!(names(&tour.ok(&["workflow", "nodes", run, "--state", "completed", "--limit", "1"]), "path"), ["in"]);
     let call = &tour.ok(&["run", "show", run])["calls"][0]["id"];
     let node = tour.ok(&["workflow", "materialize", call.as_str().unwrap(), "--into", "hello"]);
     assert_eq!(node["config"]["input"]["text"], "hi");

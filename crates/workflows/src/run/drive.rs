@@ -42,10 +42,13 @@ pub(super) struct Driven<'w> {
     pub(super) next_seq: u32,
 }
 
-/// What is asked for, by the paths of nodes, and how much of it was given along.
+/// The path of a node, how many bytes it was given along, and what came.
+type Answered = (String, usize, Result<Came, Fault>);
+
+/// What is asked for, and how much of it was given along.
 #[derive(Default)]
 struct Flying {
-    asked: FuturesUnordered<BoxFuture<'static, (String, usize, Result<Came, Fault>)>>,
+    asked: FuturesUnordered<BoxFuture<'static, Answered>>,
     bytes: usize,
 }
 
@@ -317,12 +320,7 @@ impl Driven<'_> {
     }
 
     /// For the first time, with what is in memory anyway.
-    fn asked(
-        &self,
-        node: Node,
-        stands: WorkflowNode,
-        bytes: usize,
-    ) -> BoxFuture<'static, (String, usize, Result<Came, Fault>)> {
+    fn asked(&self, node: Node, stands: WorkflowNode, bytes: usize) -> BoxFuture<'static, Answered> {
         let asking = self.asking();
         Box::pin(async move {
             let path = stands.path.clone();
@@ -331,7 +329,7 @@ impl Driven<'_> {
     }
 
     /// Once more, with what was noted of it.
-    fn asked_again(&self, node: Node, path: String) -> BoxFuture<'static, (String, usize, Result<Came, Fault>)> {
+    fn asked_again(&self, node: Node, path: String) -> BoxFuture<'static, Answered> {
         let asking = self.asking();
         Box::pin(async move {
             let came = asking.ask_again(&node, &path).await;
