@@ -254,11 +254,10 @@ fn named(registry: &TenantRegistry, caller: &Caller, today: &str, sums: Vec<(Usa
         let name = match key {
             UsageKey::Tenant => Some(registry.tenant.slug.to_string()),
             UsageKey::Day(day) => Some(day),
-            UsageKey::Agent(None) => None,
+            UsageKey::Agent(None) | UsageKey::Tool(None) => None,
             UsageKey::Agent(Some(id)) => {
                 Some(registry.agents.get(&id).map_or_else(|| id.to_string(), |agent| agent.spec.name.to_string()))
             }
-            UsageKey::Tool(None) => None,
             UsageKey::Tool(Some(id)) => match registry.tool_by_id(id) {
                 None => Some(id.to_string()),
                 Some(tool) => may_know(registry, caller, today, tool).then(|| tool.name.to_string()),
