@@ -11,6 +11,8 @@ use crate::model::ToolAnswer;
 /// Of one output; the rest is read by `readResult`.
 pub const SHOWN_BYTES_MAX: usize = 16 * 1024;
 
+/// Of a changed input, beside the output.
+const INPUT_BYTES_MAX: usize = 2 * 1024;
 /// What stands before what a call gave that a person approved with another input.
 const EDITED: &str = "A person changed the input of this call before approving it. What ran:";
 /// Of an error's details: what whoever is told may do.
@@ -40,8 +42,12 @@ fn text(envelope: &Envelope) -> (String, bool) {
         return (text, is_error);
     }
     // The model asked for something else, and would take this for what came of that.
-    let ran = json::canonical(&envelope.input);
-    (shortened(&format!("{EDITED} {ran}\n\n{text}"), envelope), is_error)
+    let mut ran = json::canonical(&envelope.input);
+    if ran.len() > INPUT_BYTES_MAX {
+        ran.truncate(ran.floor_char_boundary(INPUT_BYTES_MAX));
+        ran.push('…');
+    }
+    (format!("{EDITED} {ran}\n\n{text}"), is_error)
 }
 
 fn outcome(envelope: &Envelope) -> (String, bool) {

@@ -12,7 +12,7 @@ use toolgate_contracts::{
 use toolgate_policy::labels::Origins;
 use toolgate_registry::toolset::View;
 use toolgate_store::Change;
-use toolgate_store::calls::{CallFilter, CallSummary, Sight};
+use toolgate_store::calls::{CallFilter, CallSummary, Sight, TokenSight};
 use toolgate_store::events::Place;
 use toolgate_store::runs::{Run, RunFilter, Step};
 use utoipa::ToSchema;
@@ -262,6 +262,16 @@ impl Engine {
                 run.principal == caller.principal || run.agent_id.is_some_and(|agent| agents.contains(&agent))
             }
         }))
+    }
+
+    /// The same for what holds every call of a run: a token for some tools is not shown those of others.
+    pub async fn whole_run(&self, caller: &Caller, id: RunId) -> Result<Option<Run>, Fault> {
+        if let Sight::Token(TokenSight { tools: Some(_), .. }) = self.sight(caller).await? {
+            let told = "it holds every call of the run, and this token is for some tools only";
+            let remedy = "read the calls that it may with `GET /api/v1/calls?run=`, or use a key";
+            return Err(Fault::new(FaultKind::Forbidden, told, remedy));
+        }
+        self.readable_run(caller, id).await
     }
 
     pub async fn list_runs(

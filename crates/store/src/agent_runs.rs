@@ -264,19 +264,36 @@ impl Store {
     /// Runs that nobody living is at and that could go on, or that ended without whoever hosted them, behind `after`. Those
     /// that `own` holds are among them: it knows itself which of them it is at.
     pub async fn due_agent_runs(&self, after: Option<RunId>, own: &str, now: Timestamp) -> Result<Vec<DueRun>, Error> {
-        let sql = "SELECT a.tenant_id, a.run_id, a.holder FROM agent_runs a
+        self.due_agents("a.run_id > $1", after, own, now).await
+    }
+
+    /// The same of one run alone.
+    pub async fn due_agent_run(&self, run: RunId, own: &str, now: Timestamp) -> Result<Option<DueRun>, Error> {
+        Ok(self.due_agents("a.run_id = $1", Some(run), own, now).await?.pop())
+    }
+
+    async fn due_agents(
+        &self,
+        which: &str,
+        run: Option<RunId>,
+        own: &str,
+        now: Timestamp,
+    ) -> Result<Vec<DueRun>, Error> {
+        let sql = format!(
+            "SELECT a.tenant_id, a.run_id, a.holder FROM agent_runs a
             JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
             LEFT JOIN calls c ON c.tenant_id = a.tenant_id AND c.id = a.waits_for
-            WHERE a.is_open = 1 AND a.run_id > $1
+            WHERE a.is_open = 1 AND {which}
               AND (r.frozen_at IS NULL OR r.state IN ('completed', 'failed', 'cancelled'))
               AND (a.holder IS NULL OR a.holder = $4
                 OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || a.holder AND l.expires_at > $2))
               AND (a.waits_for IS NULL OR c.id IS NULL OR c.status NOT IN ('pending', 'approved', 'running')
                 OR r.state IN ('completed', 'failed', 'cancelled'))
-            ORDER BY a.run_id LIMIT $3";
-        let after = after.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
-        let parameters = vec![after.into(), now.into(), DUE_RUNS_MAX.into(), own.into()];
-        let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), sql, parameters).await?;
+            ORDER BY a.run_id LIMIT $3"
+        );
+        let run = run.unwrap_or(RunId::from_uuid(uuid::Uuid::nil()));
+        let parameters = vec![run.into(), now.into(), DUE_RUNS_MAX.into(), own.into()];
+        let rows = self.query(&Scope::Everyone("runs that go on are anyone's"), &sql, parameters).await?;
         rows.iter().map(|row| Ok(DueRun { tenant: row.get(0)?, run: row.get(1)?, holder: row.get(2)? })).collect()
     }
 }

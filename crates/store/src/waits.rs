@@ -88,7 +88,8 @@ impl Change {
     pub fn park_run(&mut self, run: RunId, event: &NewEvent, now: Timestamp) -> &mut Self {
         self.then(
             concat!(
-                "UPDATE runs SET state = 'waiting_human', waiting_since = $3, event_seq = event_seq + 1, updated_at = $3
+                "UPDATE runs SET state = 'waiting_human', waiting_since = $3, event_seq = event_seq + 1, updated_at = $3,
+                    waited_ms = waited_ms + CASE WHEN frozen_at IS NULL THEN 0 ELSE CAST($3 AS bigint) - frozen_at END
                  WHERE tenant_id = $1 AND state IN ('queued', 'running') AND id IN (",
                 upwards!(),
                 ")"
@@ -113,7 +114,8 @@ impl Change {
         self.then(
             concat!(
                 "UPDATE runs SET state = 'running', waited_ms = waited_ms + CAST($3 AS bigint) - coalesce(waiting_since, $3),
-                    waiting_since = NULL, event_seq = event_seq + 1, updated_at = $3
+                    waiting_since = NULL, event_seq = event_seq + 1, updated_at = $3,
+                    frozen_at = CASE WHEN frozen_at IS NULL THEN NULL ELSE CAST($3 AS bigint) END
                  WHERE tenant_id = $1 AND state = 'waiting_human' AND id IN (",
                 free_upwards!(),
                 ")"

@@ -351,7 +351,9 @@ impl Store {
         after: Option<&NodePlace>,
         limit: u32,
     ) -> Result<(Vec<WorkflowNode>, bool), Error> {
-        let sql = "SELECT path, length(inputs) + length(outputs) FROM workflow_nodes
+        let sql = "SELECT path,
+                CAST(octet_length(inputs) + octet_length(outputs) + coalesce(octet_length(error), 0) AS bigint)
+            FROM workflow_nodes
             WHERE tenant_id = $1 AND run_id = $2 AND ($3 = '' OR state = $3)
               AND (started_at > $4 OR (started_at = $4 AND path > $5)) ORDER BY started_at, path LIMIT $6";
         let (started_at, path) = after.map_or((i64::MIN, ""), |after| (after.started_at.millis(), after.path.as_str()));
@@ -427,7 +429,7 @@ impl Store {
         let sql = format!(
             "SELECT w.tenant_id, w.run_id, w.holder FROM workflow_runs w
             JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
-            WHERE w.is_open = 1 AND r.frozen_at IS NULL AND {which}
+            WHERE w.is_open = 1 AND (r.frozen_at IS NULL OR r.state IN ('completed', 'failed', 'cancelled')) AND {which}
               AND (w.holder = $4 OR (w.holder IS NOT NULL
                   AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'replica:' || w.holder AND l.expires_at > $2))
                 OR w.holder IS NULL AND (r.state IN ('completed', 'failed', 'cancelled')

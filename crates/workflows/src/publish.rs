@@ -21,6 +21,7 @@ pub struct PublishWorkflow {
     pub tool: Option<String>,
     /// What models read of it: when to use it and when not; without it the workflow's own.
     pub description: Option<String>,
+    /// Without it the title of the version before.
     pub title: Option<String>,
     /// Only say what would be registered.
     pub dry_run: bool,
@@ -35,6 +36,7 @@ impl Workflows {
         tool.parse::<ToolName>().map_err(|error| {
             Fault::invalid(format!("`{tool}` is no name of a tool: {error}"), "choose another name").at("/tool")
         })?;
+        let title = title.or(self.title_of(caller, &tool)?);
         let description = description.or_else(|| workflow.description.clone()).unwrap_or_else(|| {
             format!(
                 "Runs the workflow {}. Use it for what that is for. Do not use it for anything else.",
@@ -49,6 +51,16 @@ impl Workflows {
         own_up(&mut definition, floor, workflow.uses().agents);
         let submitted = Submitted::Json(definition.to_string().into_bytes());
         self.registry().register(caller, &submitted, !dry_run).await
+    }
+
+    /// What the newest version of a tool made of a workflow is called, if it is there: it stays so until another is said.
+    fn title_of(&self, caller: &Caller, tool: &str) -> Result<Option<String>, Fault> {
+        let snapshot = self.registry().snapshot();
+        let found = snapshot.tenant(caller.tenant)?.tools().find(|known| known.tool.name.as_str() == tool);
+        let newest = found.and_then(|known| known.tool.newest());
+        Ok(newest
+            .filter(|version| matches!(version.definition.runner, Runner::Workflow(_)))
+            .and_then(|version| version.definition.title.clone()))
     }
 
     /// A tool that is made of a workflow and could be called.

@@ -17,6 +17,8 @@ use super::drive::elsewhere;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Runs of this replica at the same time; the rest waits for the next look.
 const DRIVEN_MAX: usize = 512;
+/// A replica that died is known to be gone by then.
+const GONE_AFTER: Duration = Duration::from_mins(1);
 const PUT_OFF_S: i64 = 1;
 const PUT_OFF_S_MAX: i64 = 60;
 /// Runs that wait and are heard of at once; what is forgotten beyond is found by a look.
@@ -120,26 +122,47 @@ impl Host {
     pub(super) fn look_at(&self, tenant: TenantId, run: RunId) {
         let host = self.clone();
         tokio::spawn(async move {
-            let kept = host.0.store.agent_run(tenant, run).await;
-            let Ok(Some(kept)) = kept else { return };
-            if !kept.is_open {
-                host.left().remove(&run);
-                return;
-            }
-            if kept.holder.is_some() {
-                return;
-            }
-            let waits = match kept.waits_for {
-                None => false,
-                Some(call) => host
-                    .0
-                    .store
-                    .call(tenant, call)
-                    .await
-                    .is_ok_and(|call| call.is_some_and(|call| !call.status.is_final())),
-            };
-            if !waits && let Err(fault) = host.take(DueRun { tenant, run, holder: None }).await {
+            if let Err(fault) = host.take_one(tenant, run).await {
                 tracing::warn!(%run, "a run is not taken up: {}", fault.told());
+            }
+        });
+    }
+
+    /// Takes up a run that could go on. Whether it is worth another look: it is open and another replica holds it, which
+    /// may be gone.
+    async fn take_one(&self, tenant: TenantId, run: RunId) -> Result<bool, Fault> {
+        if self.at().contains_key(&run) {
+            return Ok(false);
+        }
+        if let Some(due) = self.0.store.due_agent_run(run, self.0.engine.replica(), self.0.engine.now()).await? {
+            self.take(due).await?;
+            return Ok(false);
+        }
+        let kept = self.0.store.agent_run(tenant, run).await?;
+        let is_open = kept.as_ref().is_some_and(|kept| kept.is_open);
+        if !is_open {
+            self.left().remove(&run);
+        }
+        Ok(is_open && kept.is_some_and(|kept| kept.holder.is_some()))
+    }
+
+    /// The same, until whoever is at it lets go, or has not lived for so long that it is known to be gone: a program that
+    /// serves nobody looks for no runs by itself.
+    pub(super) fn look_until_taken(&self, tenant: TenantId, run: RunId) {
+        let host = self.clone();
+        tokio::spawn(async move {
+            let looked = async {
+                while host.take_one(tenant, run).await? {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                Ok::<_, Fault>(())
+            };
+            tokio::select! {
+                looked = looked => if let Err(fault) = looked {
+                    tracing::warn!(%run, "a run is not taken up: {}", fault.told());
+                },
+                () = host.0.stopping.cancelled() => {}
+                () = tokio::time::sleep(GONE_AFTER) => {}
             }
         });
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use toolgate_contracts::{
     Amount, ApprovalId, CallId, Caller, Fault, Page, ProviderKind, RunId, Status, TenantId, Timestamp, ToolError,
 };
-use toolgate_store::agent_runs::{AgentRun, AgentTurn};
+use toolgate_store::agent_runs::{AgentRun, AgentTurn, ModelUsed};
 use toolgate_store::calls::Placed;
 use toolgate_store::cursor::ListOf;
 use utoipa::ToSchema;
@@ -76,7 +76,7 @@ pub struct TurnCall {
     pub id: Option<CallId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// Absent: it was not made, the run ended before.
+    /// Absent: it was not made, the run ended before; or its record is not kept any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ impl Host {
         limit: u32,
     ) -> Result<Page<TurnView>, Fault> {
         let tenant = caller.tenant;
-        let (run, kept) = self.readable(caller, id).await?;
+        let (_, kept) = self.readable(caller, id).await?;
         let filter = id.to_string();
         let list = ListOf { tenant, list: "turns", filter: &filter };
         let behind = cursor.map(|cursor| list.key(cursor)).transpose()?.and_then(|key| key.parse::<u32>().ok());
@@ -120,7 +120,7 @@ impl Host {
             views.push(self.turn((tenant, id), &kept, turn, said, places).await?);
         }
         if !views.is_empty() {
-            self.0.engine.join_run_read(caller, &run).await?;
+            self.read_by(caller, id).await?;
         }
         Ok(Page { items: views, next_cursor })
     }
@@ -160,7 +160,10 @@ impl Host {
             duration_ms: took.and_then(|took| u64::try_from(took).ok()),
         };
         let Some(said) = said else { return Ok(view) };
-        let Usage { input, cached, output } = said.usage;
+        // Where the provider said nothing of it, what was held for it counts.
+        let ModelUsed { input, cached, output, cost: _ } = turn.may_take;
+        let Usage { input, cached, output } =
+            if said.usage_unknown { Usage { input, cached, output } } else { said.usage };
         (view.input_tokens, view.cached_tokens, view.output_tokens) = (input, cached, output);
         view.scripted = said.kind == ProviderKind::Scripted;
         view.stop = Some(said.stop);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_contracts::agent_outputs::AgentOutputs;
-use toolgate_contracts::call::RunState;
-use toolgate_contracts::{Amount, Caller, Fault, Permission, RunId, TenantId, ToolError};
+use toolgate_contracts::call::{RunKind, RunState};
+use toolgate_contracts::{Amount, Caller, Fault, Permission, ProviderKind, RunId, TenantId, ToolError};
 use toolgate_store::agent_runs::{AgentRun, ModelUsed};
 use toolgate_store::runs::Run;
 use utoipa::ToSchema;
@@ -65,6 +65,12 @@ impl Host {
         let (run, kept) = self.readable(caller, id).await?;
         let text = |member: &str| kept.plan.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut model_use = ModelUse { model: text("model"), ..ModelUse::default() };
+        // Also before anything was answered.
+        model_use.scripted = self
+            .0
+            .models
+            .known(caller.tenant, &model_use.model)
+            .is_ok_and(|known| known.kind == ProviderKind::Scripted);
         for turn in self.0.store.agent_turns(caller.tenant, id).await? {
             model_use.cost = match (model_use.cost, turn.cost) {
                 (sum, None) => sum,
@@ -110,9 +116,17 @@ impl Host {
     /// A run of an agent that the caller may read, and what is kept of it; another kind of run looks like none.
     pub(super) async fn readable(&self, caller: &Caller, id: RunId) -> Result<(Run, AgentRun), Fault> {
         let unknown = || Fault::not_found("run", id);
-        let run = self.0.engine.readable_run(caller, id).await?.ok_or_else(unknown)?;
+        let run = self.0.engine.whole_run(caller, id).await?.ok_or_else(unknown)?;
         let kept = self.0.store.agent_run(caller.tenant, id).await?.ok_or_else(unknown)?;
         Ok((run, kept))
+    }
+
+    /// Whoever was given what was said in a run has read it: with the labels that it has by now.
+    pub(super) async fn read_by(&self, caller: &Caller, id: RunId) -> Result<(), Fault> {
+        match self.0.store.run(caller.tenant, id).await? {
+            Some(run) => self.0.engine.join_run_read(caller, &run).await,
+            None => Ok(()),
+        }
     }
 
     /// The same, as soon as it has ended or waits for a person, and at the latest after `wait`.
@@ -129,9 +143,7 @@ impl Host {
             };
             let now = tokio::time::Instant::now();
             if is_left || now >= until {
-                if view.outputs.is_some() {
-                    self.0.engine.join_run_read(caller, &view.run).await?;
-                }
+                self.read_by(caller, id).await?;
                 return Ok(view);
             }
             let next = (now + LOOK_EVERY).min(until);
@@ -149,12 +161,25 @@ impl Host {
         caller.require(&Permission::AGENTS_RUN)?;
         let run = self.0.engine.own_run(caller, id).await?;
         let kept = self.0.store.agent_run(caller.tenant, id).await?;
-        let kept = kept.ok_or_else(|| Fault::not_found("run", id))?;
-        if !kept.is_open {
+        let kept = kept.ok_or_else(|| match run.kind {
+            RunKind::Workflow => Fault::conflict(
+                "the run is a workflow's, which goes on by itself",
+                format!("follow it with `toolgate workflow follow {id}`"),
+            ),
+            RunKind::Agent | RunKind::Calls => Fault::conflict(
+                "no agent is at the run: whoever opened it makes its calls",
+                "there is nothing to resume",
+            ),
+        })?;
+        if kept.is_open && run.state.is_final() {
+            // Whoever ended it left it to be closed.
+            self.look_at(caller.tenant, id);
+        }
+        if !kept.is_open || run.state.is_final() {
             return Err(Fault::conflict(format!("the run is {} already", run.state), "begin another run"));
         }
         self.put_off().remove(&id);
-        self.look_at(caller.tenant, id);
+        self.look_until_taken(caller.tenant, id);
         Ok(())
     }
 

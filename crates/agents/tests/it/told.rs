@@ -28,6 +28,13 @@ fn what_a_person_changed_is_told_before_what_came_of_it() {
     let failed = json!({"code": "NETWORK_ERROR", "message": "no way", "details": {"reason": "dns"}});
     let told = format!("{changed}NETWORK_ERROR: no way\n{{\"reason\":\"dns\"}}");
     check(json!({"status": "failed", "error": failed, "edited": true}), &told, true);
+    // What is shown of the output is what it would be without, and where it is read on from.
+    let much = json!({"text": "x".repeat(20_000)});
+    let plain = told::answer("1".to_owned(), "note".to_owned(), &envelope(json!({"output": much})));
+    check(json!({"output": much, "edited": true}), &format!("{changed}{}", plain.text), false);
+    let long =
+        told::answer("1".to_owned(), "note".to_owned(), &envelope(json!({"input": much, "output": 1, "edited": true})));
+    assert!(long.text.len() < 3_000 && long.text.ends_with("…\n\n1"), "{}", long.text);
     // Nothing ran.
     let no = json!({"code": "POLICY_DENIED", "message": "not today", "details": {"reason": "rejected"}});
     let told = "POLICY_DENIED: not today\n{\"reason\":\"rejected\"}";

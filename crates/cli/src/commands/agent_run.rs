@@ -136,11 +136,9 @@ fn end(run: &Value, client: &Client, output: &Output) -> Done {
                     print(&response)?;
                 }
                 note(&used(run));
-                output.complain(
-                    &text_of(run, "reason"),
-                    &[],
-                    &format!("`toolgate run show {id} --events` says what happened"),
-                );
+                let reason = text_of(run, "reason");
+                let reason = if reason.is_empty() { format!("the run is {}", text_of(run, "state")) } else { reason };
+                output.complain(&reason, &[], &format!("`toolgate run show {id} --events` says what happened"));
             }
             Ok(Exit::Failed)
         }

@@ -93,7 +93,7 @@ fn told(replayed: &Replayed, key: &VerifierKey, is_believed: bool, paint: Paint)
         format!("Signed by {} ({}).", clean(key.name().as_str()), key.id())
     } else {
         format!(
-            "Signed by {} ({}), as the bundle says itself; give --verifier what `toolgate audit verify --live --json` prints to be sure.",
+            "Signed by {} ({}), as the bundle says itself; give --verifier one of the `keys` that `toolgate audit verify --live --json` prints to be sure.",
             clean(key.name().as_str()),
             key.id()
         )

@@ -13,7 +13,7 @@ use crate::args::{Materialize, WorkflowCheck, WorkflowCommand, WorkflowPublish, 
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean, items_of, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean, items_of, note, text_of, time_of};
 
 /// How long the server is asked to wait at a time.
 const WAIT_S: u64 = 30;
@@ -192,6 +192,12 @@ async fn follow(run: &str, client: &Client, output: &Output) -> Done {
 
 fn shown(view: &Value, output: &Output) -> Done {
     output.show(view, run_detail)?;
+    if !output.is_json() && view["state"] == "waiting_human" {
+        let run = text_of(view, "run_id");
+        note(&format!(
+            "It waits for a person: see `toolgate approvals` and `toolgate input`; `toolgate workflow follow {run}` goes on with it."
+        ));
+    }
     Ok(match text_of(view, "state").as_str() {
         "completed" => Exit::Done,
         "failed" | "cancelled" => Exit::Failed,

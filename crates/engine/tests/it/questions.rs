@@ -484,3 +484,25 @@ async fn a_run_waits_for_the_last_of_answer_and_decision() {
     })
     .await;
 }
+
+/// Time in which a run both waits and stands still is taken from it once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_answered_under_a_kill_switch_is_not_given_the_time_twice() {
+    every_world(async |world| {
+        let owner = world.owner();
+        let run = world.run(&owner, json!({})).await.id;
+        let kept = async || world.store.run(world.tenant, run).await.unwrap().unwrap();
+        let asked = world.ask(&owner, run).await.id;
+        world.clock.advance(10);
+        world.registry.set_kill_switch(&owner, &Target::Tenant, true, Some("drill")).await.unwrap();
+        world.in_background_until("it stands still", async || kept().await.frozen_at.is_some()).await;
+        world.clock.advance(20);
+        world.answer(&owner, asked, json!({"lamp": "hall"})).await.unwrap();
+        assert_eq!((kept().await.state, kept().await.waited_ms), (RunState::Running, 30_000));
+        world.clock.advance(5);
+        world.registry.set_kill_switch(&owner, &Target::Tenant, false, None).await.unwrap();
+        world.in_background_until("it goes on", async || kept().await.frozen_at.is_none()).await;
+        assert_eq!(kept().await.waited_ms, 35_000);
+    })
+    .await;
+}

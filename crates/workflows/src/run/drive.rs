@@ -193,6 +193,9 @@ impl Driven<'_> {
                     Next::EndMap { path, node } => {
                         moved = true;
                         self.end_map(&path, node).await?;
+                        if self.held.has_failed(&path) {
+                            break;
+                        }
                     }
                     Next::Begin { path, node } => {
                         let given = Given { inputs: &self.kept.inputs, labels: &self.kept.labels };
@@ -207,9 +210,14 @@ impl Driven<'_> {
                             // It has them from here on, and nobody else reads them.
                             self.kept.inputs = json!({});
                         }
-                        if let Some(stands) = self.begin(path, node, inputs, labels).await? {
+                        if let Some(stands) = self.begin(path.clone(), node, inputs, labels).await? {
                             flying.bytes += bytes;
                             flying.asked.push(self.asked(node.clone(), stands, bytes));
+                        }
+                        // What can be done is another list now: nothing begins beside what failed, and what those
+                        // beside it would have read is gone.
+                        if self.held.has_failed(&path) {
+                            break;
                         }
                     }
                 }

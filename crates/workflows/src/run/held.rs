@@ -46,6 +46,10 @@ impl Held {
         self.nodes.get(path)
     }
 
+    pub fn has_failed(&self, path: &str) -> bool {
+        self.get(path).is_some_and(|node| node.state == NodeState::Failed)
+    }
+
     /// Nodes of which something has yet to be read.
     pub fn still_read(&self, graph: &Workflow) -> Vec<String> {
         let of_map = |node: &WorkflowNode| node.state == NodeState::Running && is_map(graph, &node.path);
@@ -158,7 +162,7 @@ impl Held {
     fn readers<'g>(&self, graph: &'g Workflow, path: &str, state: NodeState, begun: Option<&str>) -> Readers<'g> {
         let Some((around, node)) = place_of(graph, path) else { return Readers::None };
         let (prefix, id) = split(path);
-        let failed = |id: &str| self.get(&format!("{prefix}{id}")).is_some_and(|node| node.state == NodeState::Failed);
+        let failed = |id: &str| self.has_failed(&format!("{prefix}{id}"));
         if state != NodeState::Completed || around.nodes.iter().any(|node| failed(&node.id)) {
             return Readers::None;
         }

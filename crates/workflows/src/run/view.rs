@@ -10,6 +10,7 @@ use toolgate_contracts::page::PAGE_ITEMS_DEFAULT;
 use toolgate_contracts::workflow::NodeState;
 use toolgate_contracts::{Caller, Fault, Page, RunId, Timestamp};
 use toolgate_store::cursor::ListOf;
+use toolgate_store::runs::Run;
 use toolgate_store::workflow_runs::{NodePlace, NodeStanding, WorkflowNode, WorkflowStands};
 use utoipa::ToSchema;
 
@@ -55,13 +56,14 @@ impl Workflows {
     /// How a run stands, to whoever may look at it. On a data folder without a server nobody else would take it up.
     pub async fn view(&self, caller: &Caller, run: RunId) -> Result<WorkflowRunView, Fault> {
         let unknown = || Fault::not_found("run", run);
-        let found = self.engine().readable_run(caller, run).await?.ok_or_else(unknown)?;
+        self.engine().whole_run(caller, run).await?.ok_or_else(unknown)?;
         let store = self.registry().store();
         let kept = store.workflow_run(caller.tenant, run).await?.ok_or_else(unknown)?;
         if kept.is_open && !self.at().contains(&run) {
             self.take_up_one(run).await?;
         }
         let nodes = self.page(caller, run, NodesWanted::default()).await?;
+        let found = self.read_by(caller, run).await?;
         Ok(WorkflowRunView {
             run_id: run,
             workflow: kept.workflow,
@@ -83,9 +85,19 @@ impl Workflows {
         wanted: NodesWanted<'_>,
     ) -> Result<Page<WorkflowNode>, Fault> {
         let unknown = || Fault::not_found("run", run);
-        self.engine().readable_run(caller, run).await?.ok_or_else(unknown)?;
+        self.engine().whole_run(caller, run).await?.ok_or_else(unknown)?;
         self.stands(caller, run).await?;
-        self.page(caller, run, wanted).await
+        let page = self.page(caller, run, wanted).await?;
+        self.read_by(caller, run).await?;
+        Ok(page)
+    }
+
+    /// Whoever was given what nodes took and gave has read it: with the labels that the run has by now.
+    async fn read_by(&self, caller: &Caller, run: RunId) -> Result<Run, Fault> {
+        let found = self.registry().store().run(caller.tenant, run).await?;
+        let found = found.ok_or_else(|| Fault::not_found("run", run))?;
+        self.engine().join_run_read(caller, &found).await?;
+        Ok(found)
     }
 
     async fn page(&self, caller: &Caller, run: RunId, wanted: NodesWanted<'_>) -> Result<Page<WorkflowNode>, Fault> {

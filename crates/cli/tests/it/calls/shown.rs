@@ -80,6 +80,7 @@ fn calls_and_runs_are_readable() {
             Ticket 42 — running
 
               Id  [id]
+              Kind  calls
               By  local user [uid] (local:[uid])
               Limits  max_tool_calls 9
               Began  [moment]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{node_of, run, save};
-use crate::world::{As, World, every_world};
+use crate::world::{As, World, attend, every_world};
 
 /// Says a text for each item of a list.
 fn each(name: &str, text: &str) -> Value {
@@ -166,6 +166,62 @@ async fn what_is_refused_says_what_to_do_about_it() {
         assert_eq!(refused["pointer"], "/nodes/1/config/max_parallel", "{refused:#}");
         let view = over(&world, &run(&world, &As::Owner, "light", json!({"many": [1]})).await).await;
         assert_eq!(node_of(&view, "each/0/say")["state"], "completed");
+    })
+    .await;
+}
+
+/// What fails at once takes nothing from those that could begin with it: they do not begin, least of all with nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_begins_with_less_than_arrived_beside_what_failed() {
+    every_world(async |world| {
+        let when = json!({"cases": [{"name": "much", "when": "value.total > 10"}]});
+        let edge = |from: &str, to: (&str, &str)| {
+            json!({"from": {"node": "in", "handle": from}, "to": {"node": to.0, "handle": to.1}})
+        };
+        let text = json!({"tool": "echo", "input": {"text": "DEFAULT"}});
+        for first in [true, false] {
+            let mut nodes = vec![
+                json!({"id": "choose", "kind": "condition", "config": when}),
+                json!({"id": "say", "kind": "tool", "config": text}),
+            ];
+            if !first {
+                nodes.reverse();
+            }
+            nodes.insert(0, json!({"id": "in", "kind": "input"}));
+            let inputs = json!({"type": "object", "properties": {
+                "doc": {"type": "object", "description": "Anything"}, "to": {"type": "string", "description": "A text"}}});
+            let graph = json!({"version": 1, "name": "beside", "inputs": inputs, "nodes": nodes,
+                "edges": [edge("doc", ("choose", "value")), edge("to", ("say", "input/text"))]});
+            save(&world, &As::Owner, &graph).await.ok();
+            let input = json!({"doc": {"no": 1}, "to": "what was meant"});
+            let view = over(&world, &run(&world, &As::Owner, "beside", input).await).await;
+            assert_eq!((&view["state"], &node_of(&view, "choose")["state"]), (&json!("failed"), &json!("failed")));
+            let said = view["nodes"]["items"].as_array().unwrap().iter().find(|node| node["path"] == "say");
+            match said {
+                None => assert!(first, "{view:#}"),
+                Some(said) => assert_eq!(said["inputs"]["input/text"], "what was meant", "{view:#}"),
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_cancelled_under_a_kill_switch_is_closed() {
+    every_world(async |world| {
+        save(&world, &As::Owner, &asks(json!("fail"))).await.ok();
+        let waits = run(&world, &As::Owner, "asks", json!({})).await;
+        let id = waits["run_id"].as_str().unwrap().to_owned();
+        let stop = json!({"scope": "tenant", "on": true, "reason": "drill"});
+        world.send(&As::Owner, "PUT", "/api/v1/kill-switches", stop).await.ok();
+        let stop = attend(&world.app);
+        while !world.get(&As::Owner, &format!("/api/v1/runs/{id}")).await.ok()["frozen_at"].is_string() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        world.send(&As::Owner, "POST", &format!("/api/v1/runs/{id}/end"), json!({"state": "cancelled"})).await.ok();
+        let view = world.get(&As::Owner, &format!("/api/v1/runs/{id}/workflow?wait=60")).await.ok();
+        assert_eq!((&view["state"], &node_of(&view, "ask")["state"]), (&json!("cancelled"), &json!("cancelled")));
+        stop.cancel();
     })
     .await;
 }

@@ -71,3 +71,30 @@ async fn a_node_carries_what_arrived_and_what_it_read_and_nothing_else() {
     })
     .await;
 }
+
+/// Whoever reads what nodes were given by another key has read it too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_looks_at_the_nodes_of_another_s_run_has_seen_what_is_there() {
+    every_world(async |world| {
+        let graph = json!({"version": 1, "name": "lists",
+            "nodes": [{"id": "read", "kind": "tool", "config": {"tool": "list_files"}}]});
+        save(&world, &As::Owner, &graph).await.ok();
+        let ran = run(&world, &As::Owner, "lists", json!({})).await;
+        let id = ran["run_id"].as_str().unwrap();
+        let known =
+            async || world.get(&As::Owner, "/api/v1/labels/contexts").await.ok()["items"].as_array().unwrap().len();
+        for (name, path) in [("ann", "/workflow"), ("ben", "/workflow/nodes")] {
+            let reader = world.user("default", name, &["approver"]).await;
+            let before = known().await;
+            world.get(&reader, &format!("/api/v1/runs/{id}{path}")).await.ok();
+            assert_eq!(known().await, before + 1, "{path}");
+        }
+        let token = json!({"scope": ["tool:now"]});
+        let token = world.send(&As::Owner, "POST", "/api/v1/tokens", token).await.ok();
+        let token = As::Key(token["token"].as_str().unwrap_or_else(|| panic!("{token:#}")).to_owned());
+        for path in ["/workflow", "/workflow/nodes"] {
+            world.get(&token, &format!("/api/v1/runs/{id}{path}")).await.refused(403);
+        }
+    })
+    .await;
+}
