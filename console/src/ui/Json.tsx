@@ -76,7 +76,9 @@ function Node({
         <span className={css.mark}>{open}</span>
         {!isOpen && (
           <span className={css.quiet}>
-            {members.length} {isList ? 'items' : 'members'} <span className={css.mark}>{close}</span>
+            {members.length} {isList ? 'item' : 'member'}
+            {members.length === 1 ? '' : 's'}
+            <span className={css.mark}>{close}</span>
           </span>
         )}
       </div>

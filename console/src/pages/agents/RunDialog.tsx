@@ -68,7 +68,7 @@ export function RunDialog({ agent, onClose }: { agent: Agent; onClose: () => voi
         label="Title"
         value={title}
         onChange={setTitle}
-        hint="What the list of runs calls it; without one, the beginning of the prompt."
+        hint="What the list of runs calls it; without one, the name of the agent."
         error={at('/title')}
       />
       {error && !at('/prompt') && !at('/title') && <Problem error={error} />}

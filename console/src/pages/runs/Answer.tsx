@@ -19,6 +19,7 @@ import { type AgentRun, isEnded, type RunEvent, type RunView } from './queries'
 export function Answer({ run, view, events }: { run: AgentRun; view: RunView; events: readonly RunEvent[] }) {
   const { outputs, model_use: used } = run
   const said = outputs?.response ?? ''
+  const isAtMost = used.unanswered > 0
   const me = useMe()
   const isCut = events.some(({ type }) => type === 'limit.reached')
   const agent = useQuery({ ...agentQuery(run.agent), enabled: isCut && may(me, 'agents.read') }).data
@@ -49,13 +50,22 @@ export function Answer({ run, view, events }: { run: AgentRun; view: RunView; ev
         </Fact>
         <Fact name="Asked">
           {used.turns} {used.turns === 1 ? 'time' : 'times'}
+          {isAtMost && (
+            <span className={css.quiet} title="What was held for them counts: nobody knows what they took.">
+              ; {used.unanswered} {used.unanswered === 1 ? 'question' : 'questions'} without an answer
+            </span>
+          )}
         </Fact>
         <Fact name="Tokens">
+          {isAtMost && 'at most '}
           {used.input_tokens.toLocaleString('en')} in
           {used.cached_tokens > 0 && ` (${used.cached_tokens.toLocaleString('en')} cached)`},{' '}
           {used.output_tokens.toLocaleString('en')} out
         </Fact>
-        <Fact name="Cost of the model">{used.cost ?? costUnknown(run)}</Fact>
+        <Fact name="Cost of the model">
+          {isAtMost && used.cost && 'at most '}
+          {used.cost ?? costUnknown(run)}
+        </Fact>
       </dl>
     </section>
   )

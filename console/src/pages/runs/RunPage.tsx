@@ -32,7 +32,7 @@ import { Questions } from './Questions'
 import { bundleOf, endRun, isEnded, type RunView, resumeRun, runQueries, type Turn, useRunChange } from './queries'
 import css from './RunPage.module.css'
 import { RunsUnder } from './RunsUnder'
-import { type ModelUse, modelUseOf, sumOf, timelineOf } from './rows'
+import { type ModelUse, modelUseOf, type Spent, spentOf, timelineOf } from './rows'
 import { Timeline } from './Timeline'
 import { type Following, useRunEvents } from './useRunEvents'
 import { Waiting } from './Waiting'
@@ -153,7 +153,7 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
       )}
       <Totals
         view={view}
-        isCut={isCut}
+        spent={spentOf(view, hosted?.model_use, turns, isCut)}
         until={ended ? Date.parse(view.updated_at) : now}
         model={hosted ? undefined : modelUseOf(events)}
         isTold={hosted !== undefined && view.state === 'failed'}
@@ -168,12 +168,7 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
         </Suspense>
       )}
       {timeline.rows.length === 0 ? (
-        <Empty
-          title="Nothing has happened yet"
-          command={`toolgate call echo --run ${view.id} --input '{"text": "hello"}'`}
-        >
-          Calls, steps, questions and the runs under it appear here as they begin.
-        </Empty>
+        <Nothing view={view} />
       ) : (
         <Timeline
           timeline={timeline}
@@ -201,6 +196,26 @@ function Shown({ view, isCut }: { view: RunView; isCut: boolean }) {
       {isEnding && <EndDialog id={view.id} onClose={() => setEnding(false)} />}
       <CallDrawer id={open} rows={view.calls} onOpen={(id) => setOpen(id === '' ? undefined : id)} />
     </Page>
+  )
+}
+
+function Nothing({ view: { id, kind, state } }: { view: RunView }) {
+  if (isEnded(state)) {
+    return (
+      <Empty title="No calls, steps or questions">
+        It has ended, and no more will come: it had none, or the retention has deleted them.
+      </Empty>
+    )
+  }
+  // An agent's model or a workflow's graph makes the calls of its run; a person's would only be in the way.
+  const isByHand = kind === 'calls'
+  return (
+    <Empty
+      title={isByHand ? 'Nothing has happened yet' : 'It has called nothing yet'}
+      {...(isByHand ? { command: `toolgate call echo --run ${id} --input '{"text": "hello"}'` } : {})}
+    >
+      Calls, steps, questions and the runs under it appear here as they begin.
+    </Empty>
   )
 }
 
@@ -250,13 +265,13 @@ function Live({ following, isEnded }: { following: Following; isEnded: boolean }
 
 function Totals({
   view,
-  isCut,
+  spent,
   until,
   model,
   isTold,
 }: {
   view: RunView
-  isCut: boolean
+  spent: Spent
   until: number
   model: ModelUse | undefined
   /** Why it ended stands elsewhere, with what to do about it. */
@@ -266,7 +281,6 @@ function Totals({
   const outcomes = view.calls.map(outcomeOf)
   const count = (outcome: Outcome) => outcomes.filter((one) => one === outcome).length
   const [failed, refused] = [count('failed'), count('refused')]
-  const cost = sumOf(view.calls.map(({ cost }) => cost))
   const { max_tool_calls, max_budget, max_iterations } = view.limits
   return (
     <dl className={css.totals}>
@@ -282,8 +296,15 @@ function Totals({
       <div>
         <dt>Cost</dt>
         <dd>
-          {isCut ? `over ${cost}` : cost}
+          {spent.bound && `${spent.bound} `}
+          {spent.all}
           {max_budget && <span className={css.quiet}> of {max_budget}</span>}
+          {spent.models !== '0' && (
+            <span className={css.quiet}>
+              : calls {spent.calls}, models {spent.models}
+            </span>
+          )}
+          {spent.isUnpriced && <span className={css.quiet}>, without what the model took: it has no price</span>}
         </dd>
       </div>
       {model && (

@@ -70,7 +70,7 @@ function Title({ run }: { run: RunRow }) {
       <span>{run.title ? revealed(run.title) : <code>…{run.id.slice(-8)}</code>}</span>
       {run.kind === 'workflow' && <span className={css.quiet}>workflow</span>}
       {run.parent_run_id && <span className={css.quiet}>under another run</span>}
-      {run.reason && <span className={css.quiet}>{revealed(run.reason)}</span>}
+      {run.reason && <span className={`${css.quiet} ${css.reason}`}>{revealed(run.reason)}</span>}
     </span>
   )
 }

@@ -1,7 +1,9 @@
 // Rows over time. Each is read as a line of words too, so the bars are only for the eye.
+import { Link } from '@tanstack/react-router'
 import { Footprints, MessageCircleQuestion, Sparkles, SquareChartGantt, Wrench } from 'lucide-react'
 import { revealed } from '../../lib/hidden'
 import { duration } from '../../lib/time'
+import { to } from '../../paths'
 import { Badge } from '../../ui/Badge'
 import { ApprovalBadge, CallBadge, RunBadge } from '../../ui/domain'
 import { placeOf, type RowKind, type TimelineRow, type Timeline as Told } from './rows'
@@ -72,9 +74,11 @@ function Row({ row, timeline, onOpen }: { row: TimelineRow; timeline: Told; onOp
         )}
         <span className={css.state}>
           {row.isEdited && (
-            <Badge tone="warn" shape="none" title="A person approved it with another input. Open it to see both.">
-              input changed
-            </Badge>
+            <Link {...to.call(row.id)} className={css.changed}>
+              <Badge tone="warn" shape="none" title="A person approved it with another input. Open it to see both.">
+                input changed
+              </Badge>
+            </Link>
           )}
           <State row={row} />
         </span>

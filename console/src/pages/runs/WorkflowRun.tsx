@@ -14,7 +14,7 @@ import { Prose } from '../../ui/Prose'
 import { Section } from '../../ui/Section'
 import { Graph, NODE_ICONS } from '../workflows/Graph'
 import { type NodeRun, nodesQuery, type WorkflowRun as Told, workflowQuery } from '../workflows/queries'
-import { standingOf } from '../workflows/words'
+import { standingOf, titleAt } from '../workflows/words'
 import css from '../workflows/workflows.module.css'
 import { AnswerDialog } from './Questions'
 import type { Question, RunView } from './queries'
@@ -48,6 +48,7 @@ export function WorkflowRun({ run, view, questions }: { run: Told; view: RunView
                 <li key={node.path}>
                   <Node
                     node={node}
+                    title={graph && titleAt(graph.nodes, node.path)}
                     view={view}
                     answer={question === undefined ? undefined : () => setAnswering(question)}
                   />
@@ -72,14 +73,25 @@ export function WorkflowRun({ run, view, questions }: { run: Told; view: RunView
   )
 }
 
-function Node({ node, view, answer }: { node: NodeRun; view: RunView; answer: (() => void) | undefined }) {
+function Node({
+  node,
+  title,
+  view,
+  answer,
+}: {
+  node: NodeRun
+  title: string | undefined
+  view: RunView
+  answer: (() => void) | undefined
+}) {
   const Icon = NODE_ICONS[node.kind as keyof typeof NODE_ICONS]
   const took = node.ended_at ? Date.parse(node.ended_at) - Date.parse(node.started_at) : undefined
   return (
     <details className={css.node} open={node.state === 'waiting' || node.state === 'failed'}>
       <summary>
         {Icon && <Icon aria-hidden="true" />}
-        <code>{revealed(node.path)}</code>
+        {title && <b>{revealed(title)}</b>}
+        <code className={title && css.quiet}>{revealed(node.path)}</code>
         <NodeBadge state={node.state} />
         {took !== undefined && node.state !== 'skipped' && (
           <span className={`${css.quiet} ${css.end}`}>{duration(Math.max(0, took))}</span>

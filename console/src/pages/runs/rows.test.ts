@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { modelUseOf, placeOf, sumOf, timelineOf, timeOfId } from './rows'
+import { modelUseOf, placeOf, spentOf, sumOf, timelineOf, timeOfId } from './rows'
 
 const T0 = Date.UTC(2026, 10, 15, 10)
 const at = (second: number) => new Date(T0 + second * 1_000).toISOString()
@@ -127,4 +127,23 @@ it('costs add up exactly', () => {
   expect(sumOf(['0.1', '0.2', null, undefined, 'x'])).toBe('0.3')
   expect(sumOf(['1', '2.500000'])).toBe('3.5')
   expect(sumOf([])).toBe('0')
+})
+
+describe('what a run cost', () => {
+  const used = { turns: 2, unanswered: 0, scripted: false, cost: '0.2' } as Parameters<typeof spentOf>[1]
+  const told = view({ calls: [call(1, { cost: '0.1' })], runs: [run('child', { kind: 'agent' })] })
+  const turns = new Map([['child', [{ cost: '0.03' }, { cost: null }]]]) as unknown as Parameters<typeof spentOf>[2]
+
+  it('is what its calls and the models of it and of the runs under it took', () => {
+    const spent = { all: '0.33', calls: '0.1', models: '0.23', bound: undefined, isUnpriced: false }
+    expect(spentOf(told, used, turns, false)).toEqual(spent)
+  })
+
+  it('is at most or over that where not all is known', () => {
+    const unheard = { ...used, unanswered: 1 } as typeof used
+    expect(spentOf(told, unheard, turns, false).bound).toBe('at most')
+    expect(spentOf(told, unheard, turns, true).bound).toBe('over')
+    expect(spentOf(told, used, new Map(), false)).toMatchObject({ all: '0.3', bound: 'over' })
+    expect(spentOf(told, { ...used, cost: null } as typeof used, turns, false).isUnpriced).toBe(true)
+  })
 })

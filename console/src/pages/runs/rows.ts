@@ -1,6 +1,6 @@
 // A run as rows over time: its steps, calls, questions to models and to people, and the runs under it, each within what it
 // belongs to.
-import type { Question as Asking, RunEvent, RunRow, RunView, Turn } from './queries'
+import type { AgentRun, Question as Asking, RunEvent, RunRow, RunView, Turn } from './queries'
 import { failedQuestions, liveTurn, type Question, type Spoken, spokenOf } from './turns'
 
 export type RowKind = 'run' | 'step' | 'call' | 'question' | 'model'
@@ -307,6 +307,39 @@ interface Answered {
   usage?: { input_tokens?: number; cached_tokens?: number; output_tokens?: number }
   cost?: string
   kind?: string
+}
+
+export interface Spent {
+  all: string
+  calls: string
+  models: string
+  /** What was asked and not heard counts as what was held for it; what is not read counts as nothing. */
+  bound: 'over' | 'at most' | undefined
+  /** Its own model was asked, and nobody wrote what that costs. */
+  isUnpriced: boolean
+}
+
+/**
+ * What counts against the run's budget: its calls, its model's answers, and both of the runs under it. What a tool's own
+ * questions to a model cost is in its call.
+ */
+export function spentOf(
+  { id, calls, runs }: Pick<RunView, 'id' | 'calls' | 'runs'>,
+  own: AgentRun['model_use'] | undefined,
+  turns: ReadonlyMap<string, readonly Turn[]>,
+  isCut: boolean,
+): Spent {
+  const below = runs.filter((run) => run.kind === 'agent' && run.id !== id)
+  const ofCalls = sumOf(calls.map(({ cost }) => cost))
+  const ofModels = sumOf([own?.cost, ...below.flatMap((run) => turns.get(run.id) ?? []).map(({ cost }) => cost)])
+  const isPartial = isCut || below.some((run) => !turns.has(run.id))
+  return {
+    all: sumOf([ofCalls, ofModels]),
+    calls: ofCalls,
+    models: ofModels,
+    bound: isPartial ? 'over' : own?.cost && own.unanswered > 0 ? 'at most' : undefined,
+    isUnpriced: own !== undefined && own.turns > 0 && !own.scripted && !own.cost,
+  }
 }
 
 /** Where a span lies within the whole, in hundredths; what lasted no time is still to be seen. */

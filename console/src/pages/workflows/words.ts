@@ -1,6 +1,6 @@
 // Pure things about graphs and their runs: which node a finding is about, how many states become one.
 import type { Schemas } from '../../api/client'
-import type { NodeState } from './queries'
+import type { GraphNode, NodeState } from './queries'
 
 const GRAVEST: readonly Schemas['Severity'][] = ['error', 'warning', 'note']
 
@@ -11,6 +11,14 @@ export function severityAt(
 ): Schemas['Severity'] | undefined {
   const within = findings.filter((finding) => finding.pointer === pointer || finding.pointer.startsWith(`${pointer}/`))
   return GRAVEST.find((severity) => within.some((finding) => finding.severity === severity))
+}
+
+/** What the graph calls the node of a run, by its path there: ids and, below a map, indices, as in `each/0/look`. */
+export function titleAt(nodes: readonly GraphNode[], path: string): string | undefined {
+  const [id, , ...below] = path.split('/')
+  const node = nodes.find((one) => one.id === id)
+  if (below.length === 0) return node?.title ?? undefined
+  return node?.kind === 'map' ? titleAt(node.config.body.nodes, below.join('/')) : undefined
 }
 
 // What needs somebody comes before what only goes on, and that before what is over.
