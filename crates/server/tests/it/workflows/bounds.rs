@@ -218,7 +218,7 @@ async fn a_run_that_is_cancelled_under_a_kill_switch_is_closed() {
         while !world.get(&As::Owner, &format!("/api/v1/runs/{id}")).await.ok()["frozen_at"].is_string() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        world.send(&As::Owner, "POST", &format!("/api/v1/runs/{id}/end"), json!({"state": "cancelled"})).await.ok();
+        world.send(&As::Owner, "PUT", &format!("/api/v1/runs/{id}/state"), json!({"state": "cancelled"})).await.ok();
         let view = world.get(&As::Owner, &format!("/api/v1/runs/{id}/workflow?wait=60")).await.ok();
         assert_eq!((&view["state"], &node_of(&view, "ask")["state"]), (&json!("cancelled"), &json!("cancelled")));
         stop.cancel();
