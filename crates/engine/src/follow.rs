@@ -121,7 +121,10 @@ impl RunFollower {
             // Of one that is not known the reader had the beginning before it came here.
             let ended = page.iter().any(|event| event.call_id == Some(call));
             let open = open.entry(call).or_insert(Open { seq: cursor.0, given: 0, ended });
-            open.given = cursor.2;
+            // A model is asked many times: what it said before is not of the answer that goes on.
+            if open.seq == cursor.0 {
+                open.given = cursor.2;
+            }
         }
         if all {
             // Whatever comes behind these events now is of calls that go on, and those are asked for one by one: the

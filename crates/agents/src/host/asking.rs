@@ -94,11 +94,13 @@ impl Host {
         let mut said = self.listen(driven);
         let mut heard = |delta: &crate::fold::Delta| said.hear(delta);
         let asking = self.0.models.ask(&asker, &driven.plan.model, request, bounds, &mut heard);
-        tokio::select! {
+        let answered = tokio::select! {
             answered = Box::pin(asking) => Some(answered),
             () = driven.cancel.cancelled() => None,
             () = self.over(driven) => None,
-        }
+        };
+        said.written().await;
+        answered
     }
 
     /// When another replica ended the run.

@@ -1,10 +1,12 @@
 //! What a model says, shown as it comes: put together for a moment, then written where followers read it.
 //!
-//! Invariant: nobody waits for it. What cannot be written is in the answer, which is kept whole.
+//! Invariant: it stands behind its question and before the answer, so whoever follows a run gets it in its place. What
+//! cannot be written is in the answer, which is kept whole.
 
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use toolgate_contracts::{RunId, TenantId};
 use toolgate_store::events::of_model;
 use toolgate_store::{Change, Durability};
@@ -17,8 +19,14 @@ use crate::fold::Delta;
 const WRITTEN_EVERY: Duration = Duration::from_millis(250);
 const WRITTEN_BYTES: usize = 4 * 1024;
 
+/// The end of an answer does not wait longer for what was heard of it.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Hears an answer. Dropped, what was heard last is written.
-pub(super) struct Listening(mpsc::UnboundedSender<String>);
+pub(super) struct Listening {
+    heard: mpsc::UnboundedSender<String>,
+    writing: JoinHandle<()>,
+}
 
 impl Listening {
     /// Of calls the name alone: their arguments are in the call, if it is made.
@@ -28,7 +36,14 @@ impl Listening {
             Delta::Call { .. } | Delta::Arguments { .. } => return,
         };
         // The writer ends after the last sender.
-        let _ = self.0.send(text);
+        let _ = self.heard.send(text);
+    }
+
+    /// Nothing more comes: until what was heard is written.
+    pub async fn written(self) {
+        let Self { heard, writing } = self;
+        drop(heard);
+        let _ = tokio::time::timeout(WRITTEN_WITHIN, writing).await;
     }
 }
 
@@ -37,9 +52,8 @@ impl Host {
     pub(super) fn listen(&self, driven: &Driven) -> Listening {
         let (tenant, run) = (driven.tenant, driven.run.id);
         // Bounded by what is taken of an answer.
-        let (sender, receiver) = mpsc::unbounded_channel();
-        tokio::spawn(self.clone().write_down(tenant, run, receiver));
-        Listening(sender)
+        let (heard, hearing) = mpsc::unbounded_channel();
+        Listening { heard, writing: tokio::spawn(self.clone().write_down(tenant, run, hearing)) }
     }
 
     async fn write_down(self, tenant: TenantId, run: RunId, mut heard: mpsc::UnboundedReceiver<String>) {

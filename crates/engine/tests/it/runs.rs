@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolgate_contracts::call::RunState;
-use toolgate_contracts::event::{Event, EventType};
+use toolgate_contracts::event::{Event, EventType, NewEvent};
 use toolgate_contracts::{CallRequest, Caller, FaultKind, RunId, Source, Status};
 use toolgate_engine::runs::NewRun;
 use toolgate_registry::commands::Target;
+use toolgate_store::Change;
 use toolgate_store::calls::CallFilter;
-use toolgate_store::events::Position;
+use toolgate_store::events::{Place, Position, of_model};
 
 use crate::world::{World, all, eventually, every_world, request};
 
@@ -373,6 +374,48 @@ async fn a_run_stands_still_under_a_kill_switch_and_is_not_charged_the_time() {
         world.in_background_until("it goes on", async || kept(run).await.frozen_at.is_none()).await;
         let went_on = kept(run).await;
         assert_eq!((went_on.state, went_on.waited_ms), (RunState::Running, 3_600_000));
+    })
+    .await;
+}
+
+/// What was said in one answer does not hide what is said in the next, however the pages fall.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_model_says_is_followed_from_answer_to_answer() {
+    every_world(async |world| {
+        let run = world.run(&world.owner(), json!({})).await.id;
+        let now = world.clock.now();
+        let tell = async |types: &[EventType]| {
+            let event = |event_type: &EventType| NewEvent {
+                event_type: *event_type,
+                call_id: None,
+                at: now,
+                actor: "local:0".to_owned(),
+                data: serde_json::Map::new(),
+            };
+            let events: Vec<NewEvent> = types.iter().map(event).collect();
+            let mut change = Change::new(world.tenant);
+            change.append_events(run, Place::Counted, None, &events, now);
+            world.store.commit(change).await.unwrap();
+        };
+        let say = async |after: u64, texts: &[&str]| {
+            for (index, text) in texts.iter().enumerate() {
+                let mut change = Change::new(world.tenant);
+                change.append_part(run, after, of_model(run), index as u64 + 1, text, now);
+                world.store.commit(change).await.unwrap();
+            }
+        };
+        let mut follower = world.engine.follow_run(world.tenant, run, 0);
+        let mut found: Vec<Event> = Vec::new();
+        tell(&[EventType::ModelRequested]).await;
+        say(2, &["one ", "two "]).await;
+        tell(&[EventType::ModelCompleted, EventType::ModelRequested]).await;
+        found.extend(follower.page().await.unwrap());
+        say(4, &["three ", "four "]).await;
+        found.extend(follower.page().await.unwrap());
+        tell(&[EventType::ModelCompleted]).await;
+        found.extend(follower.page().await.unwrap());
+        let said: String = found.iter().filter_map(|event| event.data.get("text")?.as_str()).collect();
+        assert_eq!(said, "one two three four ", "{found:#?}");
     })
     .await;
 }
