@@ -85,7 +85,12 @@ impl Body {
         let allowed = Duration::from_secs(self.wire_bytes / self.limits.rate_bytes_per_s_min.max(1));
         let too_slow = from + allowed.max(self.limits.rate_after).saturating_sub(self.waited);
         let until = (from + self.limits.idle).min(self.deadline).min(too_slow);
-        let Ok(frame) = timeout_at(until, self.incoming.frame()).await else {
+        let frame = self.incoming.frame();
+        let brought = match &mut self.kept {
+            Some((_, _, connection)) => timeout_at(until, connection.driver.bring(frame)).await,
+            None => timeout_at(until, frame).await,
+        };
+        let Ok(frame) = brought else {
             let what = if until == self.deadline {
                 "the answer did not end in time".to_owned()
             } else if until == too_slow {
@@ -159,7 +164,10 @@ impl Body {
 
     async fn settle(&mut self) {
         if let Some((pool, key, mut connection)) = self.kept.take()
-            && matches!(tokio::time::timeout(SETTLE, connection.sender.ready()).await, Ok(Ok(())))
+            && matches!(
+                tokio::time::timeout(SETTLE, connection.driver.bring(connection.sender.ready())).await,
+                Ok(Ok(()))
+            )
         {
             pool.put(key, connection);
         }

@@ -29,7 +29,7 @@ use crate::body::{Body, Inflate};
 use crate::dial::{self, Protocol, Tls, Trust};
 use crate::error::{EgressError, Rule};
 use crate::limits::{HEADER_BYTES_MAX, HOPS_MAX, Limits, UPLOAD_BYTES_PER_S};
-use crate::pool::{Connection, Key, Pool};
+use crate::pool::{Connection, Driver, Key, Pool};
 use crate::request::{Effect, Packing, Redirects, Request, redirected};
 use crate::resolve::{Resolve, SystemResolver};
 use crate::target::{Permitted, Target};
@@ -289,10 +289,7 @@ impl Connector {
         Ok((answer, (key(address), connection)))
     }
 
-    async fn handshake<S>(
-        target: &Target,
-        stream: S,
-    ) -> Result<(http1::SendRequest<Full<Bytes>>, tokio::task::AbortHandle), EgressError>
+    async fn handshake<S>(target: &Target, stream: S) -> Result<(http1::SendRequest<Full<Bytes>>, Driver), EgressError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -302,9 +299,7 @@ impl Connector {
             .handshake(TokioIo::new(stream))
             .await;
         let (sender, driver) = made.map_err(|error| lost(target).with_log(error))?;
-        // What goes wrong in it is told to whoever waits for the answer.
-        let driver = tokio::spawn(async move { drop(driver.await) });
-        Ok((sender, driver.abort_handle()))
+        Ok((sender, Driver::new(async move { drop(driver.await) })))
     }
 }
 
@@ -330,7 +325,8 @@ async fn ask(
     let upload = Duration::from_secs(request.body.len() as u64 / UPLOAD_BYTES_PER_S);
     let within = request.limits.headers + upload;
     trip.sent.store(true, Ordering::Relaxed);
-    match tokio::time::timeout(within, connection.sender.send_request(outgoing)).await {
+    let answer = connection.sender.send_request(outgoing);
+    match tokio::time::timeout(within, connection.driver.bring(answer)).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) if error.is_parse_too_large() => {
             let told = format!("`{target}` answers with more headers than are read");

@@ -3,15 +3,17 @@
 //! Whether a request may go out is judged before it comes here: a pooled connection saves a handshake, never a check.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use toolgate_contracts::TenantId;
 
@@ -31,16 +33,49 @@ pub(crate) struct Key {
     pub revision: i64,
 }
 
-/// A connection and the task that drives it; dropped, both end.
 pub(crate) struct Connection {
     pub sender: SendRequest<Full<Bytes>>,
-    pub driver: AbortHandle,
+    pub driver: Driver,
     pub _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
+impl Connection {
+    /// Whether the next request can go out on it. While it waited nobody drove it, so that it was closed is seen now.
+    fn is_open(&mut self) -> bool {
+        self.driver.poll(&mut Context::from_waker(Waker::noop()));
+        self.sender.is_ready() && !self.sender.is_closed()
+    }
+}
+
+/// What moves the bytes of a connection: driven by whoever waits for them, so that no other task is woken for each. None:
+/// it has ended, and why is told to whoever waits for an answer.
+pub(crate) struct Driver(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Driver {
+    pub fn new(driving: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Some(Box::pin(driving)))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) {
+        if let Some(driving) = &mut self.0
+            && driving.as_mut().poll(context).is_ready()
+        {
+            self.0 = None;
+        }
+    }
+
+    /// Waits for what comes by its connection.
+    pub async fn bring<T>(&mut self, wanted: impl Future<Output = T>) -> T {
+        let mut wanted = pin!(wanted);
+        poll_fn(|context| {
+            // First it says what it wants, then that is fetched.
+            if let Poll::Ready(brought) = wanted.as_mut().poll(context) {
+                return Poll::Ready(brought);
+            }
+            self.poll(context);
+            wanted.as_mut().poll(context)
+        })
+        .await
     }
 }
 
@@ -80,8 +115,7 @@ impl Pool {
         let before = waiting.len();
         // What came back last is the likeliest to be open still.
         let found = std::iter::from_fn(|| waiting.pop_back())
-            .find(|idle| !idle.is_over() && idle.connection.sender.is_ready())
-            .map(|idle| idle.connection);
+            .find_map(|mut idle| (!idle.is_over() && idle.connection.is_open()).then_some(idle.connection));
         let left = waiting.len();
         shelf.count -= before - left;
         if left == 0 {
