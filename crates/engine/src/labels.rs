@@ -33,6 +33,8 @@ pub struct Seen {
     /// What of it is written down already, in the run and for the caller.
     pub(crate) kept: Labels,
     pub(crate) expires_at: Option<Timestamp>,
+    /// How often what callers have seen had changed when it was read, where that is known.
+    pub(crate) as_of: Option<u64>,
 }
 
 /// Which context a caller's calls join: who is answerable and the agent, else the credential's own.
@@ -60,18 +62,30 @@ impl Engine {
         self.look_up(key).await
     }
 
-    /// The same, as the database has it now: for what could carry it away.
+    /// The same, as the database has it now: for what could carry it away. Where nobody else writes there, what was read
+    /// is that until somebody here writes.
     pub(crate) async fn seen_just_now(&self, caller: &Caller) -> Result<Arc<Seen>, Fault> {
-        self.look_up((caller.tenant, context_of(caller))).await
+        let key = (caller.tenant, context_of(caller));
+        if let (Some(changes), Some(seen)) = (self.store.context_changes(), self.contexts.get(&key))
+            && seen.as_of == Some(changes)
+        {
+            return Ok(seen);
+        }
+        self.look_up(key).await
     }
 
     async fn look_up(&self, key: (toolgate_contracts::TenantId, String)) -> Result<Arc<Seen>, Fault> {
+        let as_of = self.store.context_changes();
         let found = self.store.label_context(key.0, &key.1, self.clock.now()).await?;
-        let seen = Arc::new(found.map_or_else(Seen::default, |LabelContext { labels, origins, expires_at }| {
-            let labels = Labels::from(labels);
-            let origins = serde_json::from_value(origins).unwrap_or_default();
-            Seen { labels, origins, kept: labels, expires_at: Some(expires_at) }
-        }));
+        let seen = match found {
+            None => Seen { as_of, ..Seen::default() },
+            Some(LabelContext { labels, origins, expires_at }) => {
+                let labels = Labels::from(labels);
+                let origins = serde_json::from_value(origins).unwrap_or_default();
+                Seen { labels, origins, kept: labels, expires_at: Some(expires_at), as_of }
+            }
+        };
+        let seen = Arc::new(seen);
         self.contexts.insert(key, Arc::clone(&seen));
         Ok(seen)
     }
@@ -140,6 +154,7 @@ impl Engine {
                 origins: before.origins.clone().join(origins),
                 kept: before.kept,
                 expires_at: before.expires_at,
+                as_of: before.as_of,
             }))
         });
     }
@@ -155,6 +170,7 @@ pub(crate) fn within_run(context: &Seen, run: Option<&Run>) -> Seen {
         origins: origins.unwrap_or_default().join(&context.origins),
         kept: own.meet(context.kept),
         expires_at: context.expires_at,
+        as_of: context.as_of,
     }
 }
 

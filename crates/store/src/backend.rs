@@ -180,7 +180,7 @@ impl Store {
     /// Writes: all statements of the change or none. Many callers' changes share one transaction, each with its own
     /// outcome. Once a change is queued it is carried out even if its caller goes away.
     pub async fn commit(&self, change: Change) -> Result<Outcome, Error> {
-        let Change { tenant, others, durability, statements } = change;
+        let Change { tenant, others, durability, statements, touches_contexts } = change;
         if statements.is_empty() {
             return Ok(Outcome::default());
         }
@@ -194,7 +194,16 @@ impl Store {
             Configured::Auto => durability,
             Configured::Power => Durability::Disk,
         };
-        self.queue().submit(Work { tenant, others, durability, statements: ready }).await
+        self.queue().submit(Work { tenant, others, durability, statements: ready, touches_contexts }).await
+    }
+
+    /// How often this process changed what callers have seen, where nobody else can have: what was read at a count is true
+    /// as long as the count is the same. It is counted before anybody hears of the change.
+    pub fn context_changes(&self) -> Option<u64> {
+        match &self.shared.backend {
+            Backend::Sqlite(sqlite) => Some(sqlite.context_changes()),
+            Backend::Postgres(_) => None,
+        }
     }
 
     fn queue(&self) -> &queue::Queue {

@@ -53,6 +53,8 @@ pub struct Change {
     pub(crate) others: Vec<TenantId>,
     pub(crate) durability: Durability,
     pub(crate) statements: Vec<Statement>,
+    /// Whether it changes what callers have seen.
+    pub(crate) touches_contexts: bool,
 }
 
 /// What each statement of a change returned, in order (`RETURNING` rows, and how many rows changed).
@@ -64,7 +66,13 @@ pub struct Outcome {
 
 impl Change {
     pub fn new(tenant: TenantId) -> Self {
-        Self { tenant, others: Vec::new(), durability: Durability::Disk, statements: Vec::new() }
+        Self {
+            tenant,
+            others: Vec::new(),
+            durability: Durability::Disk,
+            statements: Vec::new(),
+            touches_contexts: false,
+        }
     }
 
     #[must_use]
@@ -93,11 +101,12 @@ impl Change {
 
     /// Both or neither: for a person who leaves one tenant for another.
     pub fn together_with(&mut self, other: Self) -> &mut Self {
-        let Self { tenant, others, durability, statements } = other;
+        let Self { tenant, others, durability, statements, touches_contexts } = other;
         self.others.push(tenant);
         self.others.extend(others);
         self.durability = self.durability.max(durability);
         self.statements.extend(statements);
+        self.touches_contexts |= touches_contexts;
         self
     }
 

@@ -46,6 +46,7 @@ impl Change {
         let LabelContext { labels, origins, expires_at } = seen;
         let values: [Value; 5] =
             [context.into(), bits(labels).into(), origins.to_string().into(), (*expires_at).into(), now.into()];
+        self.touches_contexts = true;
         self.then(
             "INSERT INTO label_contexts (tenant_id, context, labels, origins, expires_at) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (tenant_id, context) DO UPDATE SET origins = excluded.origins, expires_at = excluded.expires_at,
@@ -56,6 +57,7 @@ impl Change {
     }
 
     pub fn reset_context(&mut self, context: &str) -> &mut Self {
+        self.touches_contexts = true;
         self.then("DELETE FROM label_contexts WHERE tenant_id = $1 AND context = $2", [context.into()])
     }
 }
@@ -98,6 +100,7 @@ impl Store {
         for row in &rows {
             let mut change = Change::new(row.get(0)?).durability(Durability::Process);
             change.then("DELETE FROM label_contexts WHERE tenant_id = $1 AND expires_at <= $2", [now.into()]);
+            change.touches_contexts = true;
             self.commit(change).await?;
         }
         Ok(())

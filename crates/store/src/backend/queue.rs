@@ -25,6 +25,8 @@ pub(super) struct Work {
     pub others: Vec<TenantId>,
     pub durability: Durability,
     pub statements: Vec<Ready>,
+    /// Whether it changes what callers have seen.
+    pub touches_contexts: bool,
 }
 
 pub(super) type Answer = Result<Outcome, Error>;

@@ -10,6 +10,7 @@ mod values;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub(super) struct Sqlite {
     to_writer: mpsc::Sender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
     options: Options,
+    context_changes: Arc<AtomicU64>,
 }
 
 impl Sqlite {
@@ -48,9 +50,11 @@ impl Sqlite {
         let connection = blocking(move || file::open_writer(&opened)).await?;
         let (to_writer, messages) = mpsc::channel();
         let database = path.clone();
+        let context_changes = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&context_changes);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || writer::run(&connection, &database, &messages))
+            .spawn(move || writer::run(&connection, &database, &messages, &counted))
             .map_err(|error| Error::Unavailable(format!("cannot start the writer: {error}")))?;
         let jobs = to_writer.clone();
         let send = move |job| match jobs.send(Message::Change(job)) {
@@ -64,7 +68,12 @@ impl Sqlite {
             to_writer,
             thread: Mutex::new(Some(thread)),
             options,
+            context_changes,
         })
+    }
+
+    pub fn context_changes(&self) -> u64 {
+        self.context_changes.load(Ordering::Acquire)
     }
 
     pub fn path(&self) -> &Path {

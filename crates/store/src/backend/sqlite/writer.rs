@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -54,8 +55,8 @@ pub(super) enum Message {
 }
 
 /// Writes what comes until it is told to stop.
-pub(super) fn run(connection: &Connection, database: &Path, messages: &Receiver<Message>) {
-    Writer::new(connection, database).run(messages);
+pub(super) fn run(connection: &Connection, database: &Path, messages: &Receiver<Message>, context_changes: &AtomicU64) {
+    Writer::new(connection, database, context_changes).run(messages);
 }
 
 struct Writer<'c> {
@@ -72,10 +73,12 @@ struct Writer<'c> {
     gathered: bool,
     /// Groups that are written with care, because one before held a change that was refused.
     careful: u32,
+    /// Of what callers have seen.
+    context_changes: &'c AtomicU64,
 }
 
 impl<'c> Writer<'c> {
-    fn new(connection: &'c Connection, database: &Path) -> Self {
+    fn new(connection: &'c Connection, database: &Path, context_changes: &'c AtomicU64) -> Self {
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
         Self {
@@ -87,6 +90,7 @@ impl<'c> Writer<'c> {
             last_group: 0,
             gathered: false,
             careful: 0,
+            context_changes,
         }
     }
 
@@ -207,7 +211,12 @@ impl<'c> Writer<'c> {
                 },
             }
         }
-        if let Err(error) = self.execute("COMMIT") {
+        let committed = self.execute("COMMIT");
+        // Whatever became of it: what was read before may be old now.
+        if group.iter().any(|job| job.work.touches_contexts) {
+            self.context_changes.fetch_add(1, Ordering::Release);
+        }
+        if let Err(error) = committed {
             self.roll_back();
             return Err(Refused::All(match error {
                 // Written, perhaps not synced: gone for this process, but a crash of the machine might bring it back.
@@ -350,7 +359,8 @@ mod tests {
             let text = Texts::default().get("INSERT INTO t (tenant_id) VALUES ($1)", Judge::Tenant).unwrap();
             let tenant = TenantId::from_uuid(Uuid::nil());
             let statements = vec![Ready { text, parameters: vec![tenant.into()], expect: Expect::Anything }];
-            let work = Work { tenant, others: Vec::new(), durability: *durability, statements };
+            let work =
+                Work { tenant, others: Vec::new(), durability: *durability, statements, touches_contexts: false };
             let _ = tokio::time::timeout(Duration::ZERO, queue.submit(work)).await;
         }
         std::mem::take(&mut *taken.lock().unwrap())
@@ -362,7 +372,8 @@ mod tests {
         let path = folder.path().join("a.db");
         let connection = super::super::file::open_writer(&path).unwrap();
         connection.execute_batch("CREATE TABLE t (tenant_id BLOB)").unwrap();
-        let mut writer = Writer::new(&connection, &path);
+        let changes = AtomicU64::new(0);
+        let mut writer = Writer::new(&connection, &path, &changes);
         let synchronous = |writer: &Writer<'_>| {
             writer.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)).unwrap()
         };
