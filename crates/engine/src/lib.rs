@@ -68,6 +68,6 @@ pub use metrics::Metrics;
 pub use outside::Outside;
 pub use permit::Permit;
 pub use runner::{Outcome, Runner, Runners};
-pub use submit::{Begun, Beside, Manner, Running};
+pub use submit::{AT_HAND, AtHand, Begun, Beside, Manner, Running, Soon};
 pub use toolgate_vault::DigestKey;
 pub use wiring::Wiring;

@@ -13,9 +13,12 @@
 //!  9 record     call, events and log entry in one commit; then the answer
 //! ```
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use toolgate_contracts::agent::MAX_TOOL_CALLS_DEFAULT;
@@ -68,8 +71,23 @@ pub enum Begun {
     Ended(Box<Envelope>),
     /// It waits for a person.
     Parked(CallId),
-    Running(Running),
+    /// Nothing keeps it from running.
+    AtHand(AtHand),
 }
+
+/// A call that may run on this replica and has not begun: whoever waits for it drives it to its end, which most calls
+/// reach before a task of their own would be worth its price. Dropped, it runs on.
+pub struct AtHand {
+    running: Running,
+    driving: Driving,
+}
+
+/// Steps 7 to 9 of a call. Dropped before their end, they go on in a task of their own: a caller who goes away does not take
+/// the call along.
+struct Driving(Option<BoxFuture<'static, Left>>);
+
+/// How a call stands when nothing of it runs here any more.
+type Left = Result<Envelope, Fault>;
 
 /// A call that runs on this replica. Dropped, it runs on.
 pub struct Running {
@@ -77,12 +95,55 @@ pub struct Running {
     tenant: TenantId,
     id: CallId,
     labels: Labels,
-    /// Gone when it was handed over to somebody else's process.
-    task: Option<tokio::task::JoinHandle<Result<Envelope, Fault>>>,
+    /// Gone when it has ended, or was handed over to somebody else's process.
+    task: Option<tokio::task::JoinHandle<Left>>,
 }
+
+/// How a call stands after it was waited for.
+pub enum Soon {
+    Ended(Result<Envelope, Fault>),
+    Runs(Running),
+}
+
+/// What takes longer gets a task of its own, so that it depends on nobody's waiting.
+pub const AT_HAND: Duration = Duration::from_millis(50);
 
 /// How long somebody waits who waits for a call's end, whenever it is.
 const LONG: Duration = Duration::from_hours(30 * 24);
+
+impl AtHand {
+    pub fn id(&self) -> CallId {
+        self.running.id
+    }
+
+    /// Runs it with a task of its own.
+    pub fn apart(self) -> Running {
+        let Self { mut running, mut driving } = self;
+        running.task = driving.0.take().map(tokio::spawn);
+        running
+    }
+
+    /// Runs it here for so long, and apart from then on.
+    pub async fn soon(mut self, within: Duration) -> Soon {
+        let Some(driving) = &mut self.driving.0 else { return Soon::Runs(self.running) };
+        let Ok(left) = tokio::time::timeout(within, driving).await else { return Soon::Runs(self.apart()) };
+        self.driving.0 = None;
+        match left {
+            Ok(left) if !left.status.is_final() => Soon::Runs(self.running),
+            ended => Soon::Ended(ended),
+        }
+    }
+}
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        if let Some(driving) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(driving);
+        }
+    }
+}
 
 impl Running {
     pub fn id(&self) -> CallId {
@@ -97,11 +158,9 @@ impl Running {
     /// How it stands when nothing of it runs here any more: at its end, or in somebody else's hands.
     pub async fn left(&mut self) -> Result<Envelope, Fault> {
         if let Some(task) = &mut self.task {
-            let left = task
-                .await
-                .unwrap_or_else(|error| Err(Fault::internal(format!("call {} ended by a panic: {error}", self.id))))?;
+            let left = task.await.unwrap_or_else(|error| Err(broke_down(self.id, error)));
             self.task = None;
-            return Ok(left);
+            return left;
         }
         self.engine.answer(self.tenant, self.id).await
     }
@@ -116,6 +175,10 @@ impl Running {
         }
         self.engine.when_ended(self.tenant, self.id, tokio::time::Instant::now() + LONG).await
     }
+}
+
+fn broke_down(call: CallId, why: impl std::fmt::Display) -> Fault {
+    Fault::internal(format!("call {call} ended by a panic: {why}"))
 }
 
 /// In which manner a call is asked for.
@@ -215,7 +278,7 @@ impl Engine {
             Ok(match self.admit(asked).await? {
                 Admission::Answered(envelope) => Begun::Ended(envelope),
                 Admission::Parked(id, _) => Begun::Parked(id),
-                Admission::Permitted(permitted) => Begun::Running(self.set_off(*permitted)),
+                Admission::Permitted(permitted) => Begun::AtHand(self.set_off(*permitted)),
             })
         };
         path.instrument(span).await
@@ -235,24 +298,26 @@ impl Engine {
             Ok(match self.admit(asked).await? {
                 Admission::Answered(envelope) => Begun::Ended(envelope),
                 Admission::Parked(id, _) => Begun::Parked(id),
-                Admission::Permitted(permitted) => Begun::Running(self.set_off(*permitted)),
+                Admission::Permitted(permitted) => Begun::AtHand(self.set_off(*permitted)),
             })
         };
         path.instrument(span).await
     }
 
-    /// Steps 7 to 9, in a task of their own: a caller who goes away does not take the call along.
-    fn set_off(&self, permitted: Permitted) -> Running {
+    /// Steps 7 to 9, for whoever waits for them.
+    fn set_off(&self, permitted: Permitted) -> AtHand {
         let Permitted { prepared, place, at_once } = permitted;
         let (tenant, id, labels) = (prepared.call.tenant, prepared.call.id, prepared.labels());
         tracing::Span::current().record("call_id", &prepared.call.call_id);
         let engine = self.clone();
         let driving = async move {
             let _places = (place, at_once);
-            engine.drive(prepared).await
+            // It may be driven within somebody's connection, which is not to break with it.
+            let driven = AssertUnwindSafe(engine.drive(prepared)).catch_unwind().await;
+            driven.unwrap_or_else(|_| Err(broke_down(id, "the log says where")))
         };
-        let task = tokio::spawn(driving.instrument(step("run")));
-        Running { engine: self.clone(), tenant, id, labels, task: Some(task) }
+        let running = Running { engine: self.clone(), tenant, id, labels, task: None };
+        AtHand { running, driving: Driving(Some(Box::pin(driving.instrument(step("run"))))) }
     }
 
     /// Submits independent calls: they are admitted in their order and run in parallel; answers keep the order.
@@ -304,8 +369,11 @@ impl Engine {
         if permitted.prepared.call.mode == Mode::Record {
             return self.begin_recorded(permitted.prepared).await;
         }
-        let mut running = self.set_off(permitted);
         let until = tokio::time::Instant::now() + wait;
+        let mut running = match self.set_off(permitted).soon(wait.min(AT_HAND)).await {
+            Soon::Ended(ended) => return ended,
+            Soon::Runs(running) => running,
+        };
         match tokio::time::timeout_at(until, running.ended()).await {
             Ok(ended) => ended,
             Err(_) => self.as_it_stands(running).await,

@@ -106,7 +106,7 @@ impl Host {
         let envelope = match begun {
             Begun::Ended(envelope) => self.if_gone(driven, &tool, *envelope)?,
             Begun::Parked(id) => engine.answer(driven.tenant, id).await?,
-            Begun::Running(mut running) => running.left().await?,
+            Begun::AtHand(call) => call.apart().left().await?,
         };
         self.stands(driven, envelope).await
     }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use toolgate_contracts::{CallId, CallRequest, Caller, Envelope, Fault, Source, ToolRef};
-use toolgate_engine::{Begun, Engine, Running};
+use toolgate_engine::{AT_HAND, AtHand, Begun, Engine, Running, Soon};
 use toolgate_registry::toolset::View;
 
 use super::asking::State;
+use super::logging::Output;
 use super::tools::CALL_TOOL;
 use super::{Client, Stream, Surface, result, tasks, text};
 use crate::wire::{Request, RpcError};
@@ -37,9 +38,9 @@ impl Surface {
                 self.output_of(client, envelope.id, stream).tell_rest().await;
                 Ok(result::of(&envelope, client.revision))
             }
-            Begun::Running(running) => {
-                let _noted = self.0.in_flight.note(client, &request.id, running.id());
-                self.follow(client, &call, running, stream).await
+            Begun::AtHand(at_hand) => {
+                let _noted = self.0.in_flight.note(client, &request.id, at_hand.id());
+                self.follow(client, &call, at_hand, stream).await
             }
             Begun::Parked(id) => self.ask(client, &call, id, stream, false).await,
         }
@@ -94,37 +95,56 @@ impl Surface {
         &self,
         client: &Client,
         call: &CallRequest,
-        mut running: Running,
+        at_hand: AtHand,
         stream: &Stream,
     ) -> Result<Value, RpcError> {
-        let id = running.id();
+        let id = at_hand.id();
         // In the stateless revision a client that goes away has cancelled; an older one says so.
         let gone = client.revision.is_stateless().then(|| Gone::new(&self.engine, &client.caller, id));
         let mut output = self.output_of(client, id, stream);
-        let began = Instant::now();
-        let told = loop {
+        let told = match at_hand.soon(AT_HAND).await {
+            Soon::Ended(Ok(ended)) => {
+                output.tell_rest().await;
+                Ok(result::of(&ended, client.revision))
+            }
+            Soon::Ended(Err(fault)) => Err(fault.into()),
+            Soon::Runs(running) => self.follow_on(client, call, running, &mut output, stream).await,
+        };
+        if let Some(gone) = gone {
+            gone.stay();
+        }
+        told
+    }
+
+    /// The same for one that takes longer.
+    async fn follow_on(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        mut running: Running,
+        output: &mut Output,
+        stream: &Stream,
+    ) -> Result<Value, RpcError> {
+        let (id, began) = (running.id(), Instant::now());
+        loop {
             tokio::select! {
                 ended = running.ended() => {
                     let ended = ended?;
                     output.tell_rest().await;
-                    break Ok(result::of(&ended, client.revision));
+                    return Ok(result::of(&ended, client.revision));
                 }
                 () = tokio::time::sleep(TOLD_EVERY) => {}
                 () = output.tell() => {}
             }
             let passed = began.elapsed();
             if client.takes_tasks() && passed >= TASK_AFTER {
-                break self.task(client, id).await;
+                return self.task(client, id).await;
             }
             if !stream.wants_progress() && passed >= self.patience {
-                break self.tell_pending(client, call, id).await;
+                return self.tell_pending(client, call, id).await;
             }
             stream.progress(passed.as_secs_f64(), &format!("running for {} s", passed.as_secs())).await;
-        };
-        if let Some(gone) = gone {
-            gone.stay();
         }
-        told
     }
 
     /// Says that it is not over, and remembers to whom.

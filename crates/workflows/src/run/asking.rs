@@ -84,7 +84,7 @@ impl Asking {
             let envelope = match begun.await {
                 Ok(Begun::Ended(envelope)) => *envelope,
                 Ok(Begun::Parked(id)) => return Ok(Came::Waits(Waits::Call(id))),
-                Ok(Begun::Running(mut running)) => running.left().await?,
+                Ok(Begun::AtHand(call)) => call.apart().left().await?,
                 // Nothing was recorded; whoever takes the run up tries again.
                 Err(fault) if fault.kind() == FaultKind::Unavailable => return Err(fault),
                 Err(fault) => return Ok(Came::Failed(ToolError::of(&fault), Gave::default())),

@@ -89,8 +89,8 @@ impl Surface {
         let (way, ear) = Way::new(client.capabilities.clone(), self.level_of(client));
         match self.engine.begin_call(&client.caller, Source::Mcp, call.clone(), Some(Arc::new(way))).await? {
             Begun::Ended(envelope) => self.shaped(client, &envelope, form).await,
-            Begun::Running(running) => {
-                let passing = Passing { running, ear, early: brought };
+            Begun::AtHand(at_hand) => {
+                let passing = Passing { running: at_hand.apart(), ear, early: brought };
                 self.follow_passing(client, request, &call, passing, stream, form).await
             }
             Begun::Parked(id) => {
