@@ -22,7 +22,7 @@ use crate::request::{Limits, SandboxRequest, Settings};
 use crate::result::SandboxResult;
 use crate::spawner::Spawner;
 
-/// The run that took an instance goes first: most are shorter than this.
+/// The run that took an instance goes first, and then who waited for it: most runs are shorter than this.
 const REFILL_AFTER: Duration = Duration::from_millis(2);
 
 /// From where an instance is taken.
@@ -79,10 +79,15 @@ impl ProcessTier {
             Some(instance) => instance,
             None => shared.prepare(scratch_bytes, Made::Asked).await?,
         };
-        if kept {
-            refill(shared);
-        }
-        instance.run(request).await
+        // A new one is made when this run is over or takes longer than most: until then it has the machine for itself.
+        let refill = kept.then(|| Refill(shared));
+        let run = instance.run(request);
+        tokio::pin!(run);
+        let Ok(result) = tokio::time::timeout(REFILL_AFTER, &mut run).await else {
+            drop(refill);
+            return run.await;
+        };
+        result
     }
 
     /// Starts the interpreter, and says which one it is and what it is under.
@@ -148,8 +153,19 @@ impl Shared {
     }
 }
 
-/// Puts as many instances on their way as are missing.
-fn refill(shared: &Arc<Shared>) {
+/// Puts as many instances on their way as are missing when it is dropped, however the run ended that took one.
+struct Refill<'a>(&'a Arc<Shared>);
+
+impl Drop for Refill<'_> {
+    fn drop(&mut self) {
+        // Outside of a runtime nobody will ask for an instance any more.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            refill(self.0, &runtime);
+        }
+    }
+}
+
+fn refill(shared: &Arc<Shared>, runtime: &tokio::runtime::Handle) {
     let missing = {
         let mut ready = shared.ready();
         let missing = shared.settings.warm.saturating_sub(ready.instances.len() + ready.coming);
@@ -158,7 +174,8 @@ fn refill(shared: &Arc<Shared>) {
     };
     for _ in 0..missing {
         let shared: Weak<Shared> = Arc::downgrade(shared);
-        tokio::spawn(async move {
+        runtime.spawn(async move {
+            // Who had the answer goes on first.
             tokio::time::sleep(REFILL_AFTER).await;
             let Some(shared) = shared.upgrade() else { return };
             let prepared = shared.prepare(shared.settings.limits.scratch_bytes, Made::Ahead).await;

@@ -1,6 +1,6 @@
 //! One instance and one run in it. It is never used twice.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ impl Process {
 
     /// The most memory it had at once.
     fn peak_memory_bytes(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_pid())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let text = told(&format!("/proc/{}/status", self.pid.as_raw_pid())).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         Some(kilobytes * 1024)
     }
@@ -104,8 +104,7 @@ impl Instance {
                 biased;
                 ended = speak => ended,
                 () = capture.run() => Some(Ended::Limit(LimitKind::Output)),
-                () = cpu_over(process.pid, limits, cpu_before) => Some(Ended::Limit(LimitKind::Cpu)),
-                () = tokio::time::sleep(limits.wall) => Some(Ended::Limit(LimitKind::Wall)),
+                limit = over(process.pid, limits, started, cpu_before) => Some(Ended::Limit(limit)),
             }
         };
         let wall = started.elapsed();
@@ -133,24 +132,38 @@ impl Instance {
     }
 }
 
+/// The beginning of what the kernel tells in a file, in one read: what we look for stands in the first lines, and a file
+/// that has no size is otherwise read a few bytes at a time.
+fn told(path: &str) -> io::Result<String> {
+    let mut bytes = [0; 4096];
+    let count = std::fs::File::open(path)?.read(&mut bytes)?;
+    Ok(String::from_utf8_lossy(bytes.get(..count).unwrap_or_default()).into_owned())
+}
+
 /// The process id of a descriptor, as we see it.
 fn pid_of(descriptor: &OwnedFd) -> io::Result<Pid> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
+    let text = told(&format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
     let number = text.lines().find_map(|line| line.strip_prefix("Pid:")).and_then(|text| text.trim().parse().ok());
     number.and_then(Pid::from_raw).ok_or_else(|| io::Error::other("an instance ended before it began"))
 }
 
-/// Returns when the processor time is used up. It cannot be used faster than by all threads at once.
-async fn cpu_over(pid: Pid, limits: &Limits, before: Duration) {
+/// Returns when the processor time or the time altogether is used up. Processor time cannot be used faster than by all
+/// threads at once. Both are one timer: a run that is over in a moment wakes nobody else for them.
+async fn over(pid: Pid, limits: &Limits, started: Instant, before: Duration) -> LimitKind {
     let threads = u32::try_from(limits.processes).unwrap_or(u32::MAX).max(1);
     loop {
-        // Gone: how it ended is told by others.
-        let Some(used) = kernel::cpu_of(pid) else { return std::future::pending().await };
-        let left = limits.cpu.saturating_sub(used.saturating_sub(before));
-        if left.is_zero() {
-            return;
+        let left_of_wall = limits.wall.saturating_sub(started.elapsed());
+        if left_of_wall.is_zero() {
+            return LimitKind::Wall;
         }
-        tokio::time::sleep((left / threads).clamp(LOOK_MIN, LOOK_MAX)).await;
+        // Gone: how it ended is told by others.
+        let look = kernel::cpu_of(pid).map(|used| limits.cpu.saturating_sub(used.saturating_sub(before)));
+        let until = match look {
+            Some(left) if left.is_zero() => return LimitKind::Cpu,
+            Some(left) => (left / threads).clamp(LOOK_MIN, LOOK_MAX).min(left_of_wall),
+            None => left_of_wall,
+        };
+        tokio::time::sleep(until).await;
     }
 }
 
