@@ -1,4 +1,5 @@
-//! Databases for tests: each test gets its own, in SQLite and in PostgreSQL, and leaves nothing behind.
+//! Databases for tests: each test gets its own, in SQLite and in PostgreSQL, and leaves nothing behind but, on a PostgreSQL
+//! server, the one that the next are copied from.
 //!
 //! PostgreSQL is used when `TOOLGATE_TEST_POSTGRES` names a server and a user who may create databases and roles.
 //! Without it that half is skipped with a line on standard error; in continuous integration (`CI=true`) it fails.
@@ -6,23 +7,38 @@
 #![expect(clippy::panic, reason = "a test that cannot have its database fails")]
 
 use std::path::Path;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use toolgate_contracts::{Rng, TenantId, TenantLimits, TenantSettings, Timestamp};
 
 use crate::backend::{self, Kind, Options, Store};
 use crate::error::Error;
-use crate::migrate::{MIGRATIONS, Migration};
+use crate::migrate::{MIGRATIONS, Migration, checksum};
 use crate::people::Tenant;
+
+/// How often, and after how long, a database is tried again that somebody is still leaving.
+const TRIES_MAX: usize = 100;
+const TRY_AGAIN: Duration = Duration::from_millis(50);
 
 /// Runs a test on a fresh, migrated store of each kind.
 pub async fn every_store(test: impl AsyncFn(Store)) {
-    every_database(MIGRATIONS, async |database| test(database.open().await).await).await;
+    every_migrated(async |database| test(database.open().await).await).await;
 }
 
-/// The same for a test that opens its database itself, perhaps with other migrations.
+/// The same for a test that opens its database itself, with our migrations.
+pub async fn every_migrated(test: impl AsyncFn(&Database)) {
+    let databases = [Database::sqlite(MIGRATIONS), Database::migrated_postgres().await];
+    each(databases, test).await;
+}
+
+/// The same where the database is empty, perhaps with other migrations.
 pub async fn every_database(migrations: &'static [Migration], test: impl AsyncFn(&Database)) {
-    for database in [Database::sqlite(migrations), Database::postgres(migrations).await].into_iter().flatten() {
+    each([Database::sqlite(migrations), Database::postgres(migrations).await], test).await;
+}
+
+async fn each(databases: [Option<Database>; 2], test: impl AsyncFn(&Database)) {
+    for database in databases.into_iter().flatten() {
         eprintln!("with {:?}", database.kind);
         test(&database).await;
     }
@@ -70,13 +86,53 @@ impl Database {
     /// `None` where there is no server.
     pub async fn postgres(migrations: &'static [Migration]) -> Option<Self> {
         let server = postgres_url()?;
-        let name = format!("toolgate_test_{:016x}", u64::from_ne_bytes(Rng::System.bytes()));
+        let name = new_name();
         if let Err(error) = backend::execute_as_owner(&server, &format!("CREATE DATABASE {name}")).await {
             panic!("no database for a test: {error}");
         }
+        Some(Self::on(server, name, migrations))
+    }
+
+    /// The same with our migrations run, which takes a second where it is not copied from one in which they were. That
+    /// one is made by the first test that finds none, and stays on the server for those that follow.
+    pub async fn migrated_postgres() -> Option<Self> {
+        let server = postgres_url()?;
+        let (name, template) = (new_name(), template_name());
+        let copy = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        // Of several tests that find none at once, each migrates one of its own and one is in time.
+        let mut own: Option<Self> = None;
+        let mut tries = 0;
+        while let Err(error) = backend::execute_as_owner(&server, &copy).await {
+            tries += 1;
+            assert!(tries < TRIES_MAX, "no database for a test: {error}");
+            if own.is_none() {
+                let made = Self::postgres(MIGRATIONS).await?;
+                drop(made.open().await);
+                own = Some(made);
+            }
+            let Some(Administrator { database, .. }) = own.as_ref().and_then(|own| own.dropped_by.as_ref()) else {
+                break;
+            };
+            let rename = format!("ALTER DATABASE {database} RENAME TO {template}");
+            if backend::execute_as_owner(&server, &rename).await.is_err() {
+                // Who has just left is still there for a moment.
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+        }
+        // What is said about a database itself is not copied with it.
+        let rights =
+            format!("REVOKE CONNECT ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO CURRENT_USER");
+        let database = Self::on(server.clone(), name, MIGRATIONS);
+        if let Err(error) = backend::execute_as_owner(&server, &rights).await {
+            panic!("a test's database is open to everybody: {error}");
+        }
+        Some(database)
+    }
+
+    fn on(server: String, name: String, migrations: &'static [Migration]) -> Self {
         let url = with_database(&server, &name);
         let dropped_by = Some(Administrator { url: server, database: name });
-        Some(Self { kind: Kind::Postgres, url, migrations, folder: None, dropped_by })
+        Self { kind: Kind::Postgres, url, migrations, folder: None, dropped_by }
     }
 
     pub fn options(&self) -> Options {
@@ -102,6 +158,17 @@ impl Database {
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_ref().map(TempDir::path)
     }
+}
+
+fn new_name() -> String {
+    format!("toolgate_test_{:016x}", u64::from_ne_bytes(Rng::System.bytes()))
+}
+
+/// Named after what was run in it, so that a test never meets the schema of another time.
+fn template_name() -> String {
+    let all: String = MIGRATIONS.iter().map(|migration| migration.sql(Kind::Postgres)).collect();
+    let checksum = checksum(&all);
+    format!("toolgate_template_{}", checksum.get(..16).unwrap_or(&checksum))
 }
 
 /// Runs SQL past the store on any database, as the owner of the tables.

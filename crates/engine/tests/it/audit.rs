@@ -16,7 +16,7 @@ use toolgate_ledger::tree::Tree;
 use toolgate_ledger::{Frontier, Plan, Proof, leaf_hash};
 use toolgate_store::audit::Entry;
 use toolgate_store::people::Tenant;
-use toolgate_store::testing::{Database, every_database};
+use toolgate_store::testing::{Database, every_migrated};
 use toolgate_store::{Change, Durability, MIGRATIONS, Store};
 use toolgate_vault::{Keyring, MasterKey};
 
@@ -174,7 +174,7 @@ async fn give_up<F: Future>(future: F, polls: usize) {
 #[test]
 fn any_order_of_commits_and_rounds_makes_one_tree() {
     let runtime = runtime();
-    runtime.block_on(every_database(MIGRATIONS, async |database: &Database| {
+    runtime.block_on(every_migrated(async |database: &Database| {
         let store = database.open().await;
         // The strategy's runner is not async: it asks for one case after the other.
         let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel::<Vec<Step>>();
@@ -208,7 +208,7 @@ fn any_order_of_commits_and_rounds_makes_one_tree() {
 
 #[test]
 fn two_sequencers_never_both_win() {
-    runtime().block_on(every_database(MIGRATIONS, async |database: &Database| {
+    runtime().block_on(every_migrated(async |database: &Database| {
         let one = World::open(database.open().await).await;
         // Another process on PostgreSQL; SQLite has one, with two sequencers in it.
         let other = match database.folder() {
@@ -246,7 +246,7 @@ fn two_sequencers_never_both_win() {
 
 #[test]
 fn the_background_signs_what_is_committed_and_notes_it_in_the_systems_log() {
-    runtime().block_on(every_database(MIGRATIONS, async |database: &Database| {
+    runtime().block_on(every_migrated(async |database: &Database| {
         let world = World::open(database.open().await).await;
         let (told, mut heads) = tokio::sync::mpsc::unbounded_channel();
         world.audit.on_checkpoint(move |tenant, head| told.send((tenant, head.checkpoint().size)).unwrap());
@@ -315,7 +315,7 @@ fn a_replica_that_holds_no_lease_leaves_the_log_to_the_one_that_does() {
 
 #[test]
 fn a_receipt_has_its_index_once_it_is_sequenced_and_its_proof_convinces_others() {
-    runtime().block_on(every_database(MIGRATIONS, async |database: &Database| {
+    runtime().block_on(every_migrated(async |database: &Database| {
         let world = World::open(database.open().await).await;
         let tenant = world.tenant().await;
         let ids = world.commit(tenant, 300).await;

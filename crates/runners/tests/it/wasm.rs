@@ -20,10 +20,11 @@ fn built(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; build it with `scripts/plugins`", path.display()))
 }
 
-/// One machine for all stores: each plug-in is compiled once.
+/// One machine for all stores, and what one test compiled the next takes: each plug-in is compiled once.
 fn machine() -> Wasm {
     static WASM: OnceLock<Wasm> = OnceLock::new();
-    WASM.get_or_init(|| Wasm::new(WasmSettings::default()).unwrap()).clone()
+    let cache = Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plugins"));
+    WASM.get_or_init(|| Wasm::new(WasmSettings { cache, ..WasmSettings::default() }).unwrap()).clone()
 }
 
 struct Tried<'a> {

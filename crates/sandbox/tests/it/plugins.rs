@@ -24,6 +24,11 @@ pub fn built(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; build it with `scripts/plugins`", path.display()))
 }
 
+/// What one test compiled, the next takes. That it is compiled at all is for the tests that take the default.
+fn kept() -> WasmSettings {
+    WasmSettings { cache: Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plugins")), ..WasmSettings::default() }
+}
+
 struct World {
     wasm: Wasm,
     probe: Prepared,
@@ -31,7 +36,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let wasm = Wasm::new(WasmSettings::default()).unwrap();
+        let wasm = Wasm::new(kept()).unwrap();
         let probe = wasm.prepare(built("probe")).await.unwrap();
         Self { wasm, probe }
     }
@@ -213,7 +218,7 @@ async fn a_plug_in_asks_its_host_for_what_it_reaches() {
 
 #[tokio::test]
 async fn a_detector_finds_what_it_looks_for() {
-    let wasm = Wasm::new(WasmSettings::default()).unwrap();
+    let wasm = Wasm::new(kept()).unwrap();
     let detector = wasm.prepare(built("findCardNumbers")).await.unwrap();
     let examine = async |value: Value, of| {
         let act = Act::Examine { text: value.to_string(), of, settings: None };
@@ -272,7 +277,7 @@ async fn a_component_that_is_none_is_refused_with_a_reason() {
 
 #[tokio::test]
 async fn whoever_stops_waiting_ends_what_runs() {
-    let wasm = Wasm::new(WasmSettings { concurrent: 1, ..WasmSettings::default() }).unwrap();
+    let wasm = Wasm::new(WasmSettings { concurrent: 1, ..kept() }).unwrap();
     let probe = wasm.prepare(built("probe")).await.unwrap();
     let request =
         |input: Value| PluginRequest { act: act(&input), limits: limits(), network: Network::Denied, log: None };

@@ -1,8 +1,8 @@
 //! Runs of agents: what they give, what ends them, what they wait for, and how they go on. The model is a script.
 
 use serde_json::{Value, json};
-use toolgate_store::testing::every_database;
-use toolgate_store::{Change, Kind, MIGRATIONS};
+use toolgate_store::testing::every_migrated;
+use toolgate_store::{Change, Kind};
 
 use crate::world::{self, As, World, attend, every_world, two_replicas};
 
@@ -230,7 +230,7 @@ async fn waiting(world: &World) -> (Value, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_waits_as_data_and_a_decision_on_another_replica_takes_it_up() {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         if database.kind == Kind::Sqlite {
             return;
         }
@@ -262,7 +262,7 @@ async fn a_run_waits_as_data_and_a_decision_on_another_replica_takes_it_up() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_waits_is_taken_up_by_the_program_that_starts_next() {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         let folder = tempfile::tempdir().unwrap();
         let clock = toolgate_contracts::Clock::manual(toolgate_contracts::Timestamp::from_millis(1_794_700_000_000));
         let before = World::of(world::open(database, folder.path(), clock.clone(), 1).await);

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use routes::{Route, routes};
 use scene::{Scene, Told};
 use serde_json::Value;
-use toolgate_store::testing::every_database;
+use toolgate_store::testing::every_migrated;
 use toolgate_store::{Kind, MIGRATIONS, Scope};
 
 use crate::world::{As, World};
@@ -217,7 +217,7 @@ fn compare(text: &str) {
 
 #[tokio::test]
 async fn the_golden_file_says_who_may_do_what() {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         let scene = Scene::new(World::open(database).await).await;
         let table = table(&scene).await;
         compare(&written(&scene, &table));
@@ -298,7 +298,7 @@ async fn no_header_but_authorization_and_no_parameter_makes_a_caller() {
 /// `security.md` §11, test 37. What the first reading makes (keys, places in the log, sums of usage) is there by then.
 #[tokio::test]
 async fn reading_changes_nothing() {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         let scene = Scene::new(World::open(database).await).await;
         let read_all = async || {
             for route in routes().iter().filter(|route| route.method == "GET") {

@@ -2,8 +2,7 @@
 //! on together. The models are scripts.
 
 use serde_json::{Value, json};
-use toolgate_store::MIGRATIONS;
-use toolgate_store::testing::every_database;
+use toolgate_store::testing::every_migrated;
 
 use crate::world::{self, As, World, attend, every_world};
 
@@ -214,7 +213,7 @@ async fn a_decision_below_takes_both_runs_up_and_what_was_read_below_was_read_ab
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_dies_while_an_agent_waits_below_leaves_both_to_the_next() {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         let folder = tempfile::tempdir().unwrap();
         let clock = toolgate_contracts::Clock::manual(toolgate_contracts::Timestamp::from_millis(1_794_700_000_000));
         let before = World::of(world::open(database, folder.path(), clock.clone(), 1).await);

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use toolgate_contracts::{Clock, Digest, Id, Principal, Rng, Timestamp};
 use toolgate_server::proxies::ClientAddress;
 use toolgate_server::{App, Config};
+use toolgate_store::Change;
 use toolgate_store::invitations::{Invitation, InvitationState};
 use toolgate_store::sign_in::LinkPurpose;
-use toolgate_store::testing::every_database;
-use toolgate_store::{Change, MIGRATIONS};
+use toolgate_store::testing::every_migrated;
 use tower::ServiceExt as _;
 
 use crate::entering::post_from;
@@ -244,7 +244,7 @@ impl Drop for Scene {
 }
 
 async fn every_scene(settings: &[(&'static str, &str)], test: impl AsyncFn(&Scene)) {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
         let (provider, task) = Provider::start(clock.clone()).await;
         let folder = tempfile::tempdir().unwrap();

@@ -9,8 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use toolgate_contracts::{Clock, Timestamp};
 use toolgate_server::App;
-use toolgate_store::MIGRATIONS;
-use toolgate_store::testing::every_database;
+use toolgate_store::testing::every_migrated;
 
 use crate::world::{Answer, As, open, send};
 
@@ -21,7 +20,7 @@ pub(crate) struct World {
 
 /// Runs a test on both databases, with a server whose tools stand in a file.
 pub(crate) async fn every_world(test: impl AsyncFn(&World)) {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         let folder = tempfile::tempdir().unwrap();
         let server = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/servers/offers.py");
         let entry = |name: &str, last: &str| {

@@ -1,6 +1,7 @@
 //! A running application on a fresh database, and people with keys to it.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -13,8 +14,8 @@ use toolgate_engine::{Runners, Wiring};
 use toolgate_mcp::runner::Servers;
 use toolgate_runners::{Compositions, Plugins};
 use toolgate_server::{App, CodeTools, Config, LocalCaller, Printed};
-use toolgate_store::testing::{Database, every_database};
-use toolgate_store::{Kind, MIGRATIONS};
+use toolgate_store::Kind;
+use toolgate_store::testing::{Database, every_migrated};
 use toolgate_toolbox::{Builtin, Tools};
 use tower::ServiceExt as _;
 
@@ -26,8 +27,9 @@ fn printed_by(_: Vec<String>) -> Printed {
 }
 
 fn runners(wiring: &Wiring<'_>) -> Runners {
-    let Wiring { store, data, outside, .. } = *wiring;
-    let plugins = Plugins::open(data, store.clone(), outside.clone()).unwrap();
+    let Wiring { store, outside, .. } = *wiring;
+    // What one test compiled, the next takes: it takes seconds, and is named by its digest.
+    let plugins = Plugins::open(Path::new(env!("CARGO_TARGET_TMPDIR")), store.clone(), outside.clone()).unwrap();
     Runners::default()
         .with("builtin", Arc::new(Builtin::new(Tools::new(wiring))))
         .with("composition", Arc::new(Compositions::default()))
@@ -38,12 +40,13 @@ fn runners(wiring: &Wiring<'_>) -> Runners {
 pub struct World {
     pub app: App,
     pub clock: Clock,
+    router: OnceLock<Router>,
     _folder: tempfile::TempDir,
 }
 
 /// Runs a test on both databases.
 pub async fn every_world(test: impl AsyncFn(World)) {
-    every_database(MIGRATIONS, async |database| test(World::open(database).await).await).await;
+    every_migrated(async |database| test(World::open(database).await).await).await;
 }
 
 #[derive(Clone, Debug)]
@@ -84,18 +87,18 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::manual(Timestamp::from_millis(1_794_700_000_000));
         let app = open(database, folder.path(), clock.clone(), 1).await;
-        Self { app, clock, _folder: folder }
+        Self { app, clock, router: OnceLock::new(), _folder: folder }
     }
 
     /// An application that was opened elsewhere.
     pub fn of(app: App) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = app.clock.clone();
-        Self { app, clock, _folder: folder }
+        Self { app, clock, router: OnceLock::new(), _folder: folder }
     }
 
     pub fn router(&self) -> Router {
-        self.app.router()
+        self.router.get_or_init(|| self.app.router()).clone()
     }
 
     pub async fn send(&self, who: &As, method: &str, path: &str, body: Value) -> Answer {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use toolgate_contracts::{Clock, Fault, Rng, TenantId, Timestamp};
 use toolgate_store::server_keys::{KeyState, WrappedKey};
-use toolgate_store::testing::{Database, every_database, every_store};
-use toolgate_store::{Change, MIGRATIONS, Store};
+use toolgate_store::testing::{Database, every_migrated, every_store};
+use toolgate_store::{Change, Store};
 use toolgate_vault::{Keyring, MasterKey, Purpose};
 
 fn master(number: u8) -> MasterKey {
@@ -145,7 +145,7 @@ async fn another_master_key_opens_nothing() {
 
 #[tokio::test]
 async fn a_wrapped_key_opens_only_where_it_was_put() {
-    every_database(MIGRATIONS, async |database: &Database| {
+    every_migrated(async |database: &Database| {
         let store = database.open().await;
         let keyring = open(&store).await;
         keyring.key(Purpose::Webhook, None).await.unwrap();

@@ -6,8 +6,8 @@ use toolgate_contracts::{
     WorkspaceId,
 };
 use toolgate_store::server_keys::KeyState;
-use toolgate_store::testing::{Database, every_database, every_store, tenant};
-use toolgate_store::{Change, Kind, MIGRATIONS, Store};
+use toolgate_store::testing::{Database, every_migrated, every_store, tenant};
+use toolgate_store::{Change, Kind, Store};
 use toolgate_vault::{Keyring, MasterKey, NewValue, Purpose, Reach, Secret, Stored, Vault};
 
 struct World {
@@ -313,7 +313,7 @@ async fn light_fuse(database: &Database, left: i64) {
 /// A rotation that ends at any of its writes leaves every value readable, and the next one finishes it.
 #[tokio::test]
 async fn a_deep_rotation_may_be_cut_short_anywhere() {
-    every_database(MIGRATIONS, async |database: &Database| {
+    every_migrated(async |database: &Database| {
         let world = World::open(database.open().await).await;
         let [user, team, org] = world.places();
         let kept = [(user, "A"), (team, "A"), (org, "A"), (org, "B")];

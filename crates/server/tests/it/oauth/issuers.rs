@@ -12,8 +12,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as 
 use serde_json::{Value, json};
 use toolgate_contracts::Clock;
 use toolgate_server::{App, Config};
-use toolgate_store::MIGRATIONS;
-use toolgate_store::testing::every_database;
+use toolgate_store::testing::every_migrated;
 
 use super::{RESOURCE, challenged, listed, text};
 use crate::world::{As, CODE, send};
@@ -112,7 +111,7 @@ impl Drop for Scene {
 }
 
 async fn every_scene(test: impl AsyncFn(&Scene)) {
-    every_database(MIGRATIONS, async |database| {
+    every_migrated(async |database| {
         let clock = Clock::manual(toolgate_contracts::Timestamp::from_millis(1_794_700_000_000));
         let (issuer, task) = Issuer::start().await;
         let folder = tempfile::tempdir().unwrap();
