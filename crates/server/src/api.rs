@@ -47,6 +47,7 @@ mod webhooks;
 mod workflows;
 
 use std::convert::Infallible;
+use std::sync::LazyLock;
 
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::response::{IntoResponse as _, Response};
@@ -74,10 +75,24 @@ use crate::problem::Problem;
 )]
 struct Document;
 
+/// The routes without what describes them and with no application behind them. To collect the descriptions of all takes
+/// longer than a request, and no application needs them.
+struct Routes {
+    in_front: Router<App>,
+    before: Router<App>,
+    behind: Router<App>,
+}
+
+static ROUTES: LazyLock<Routes> = LazyLock::new(|| {
+    let [in_front, before, behind] = [in_front(), before_the_sign_in(), api()].map(|routes| routes.split_for_parts().0);
+    Routes { in_front, before, behind }
+});
+
 pub fn router(app: &App) -> Router {
-    let own_pages = middleware::from_fn_with_state(app.clone(), auth::own_pages);
-    let before = before_the_sign_in().route_layer(own_pages);
-    let (router, _) = in_front().merge(before).merge(behind_the_door(app)).split_for_parts();
+    let Routes { in_front, before, behind } = &*ROUTES;
+    let before = before.clone().route_layer(middleware::from_fn_with_state(app.clone(), auth::own_pages));
+    let behind = behind.clone().route_layer(middleware::from_fn_with_state(app.clone(), auth::identify));
+    let router = in_front.clone().merge(before).merge(behind);
     let tools = alias_of_tools(router.clone().with_state(app.clone()));
     router
         .nest_service("/api/tools", tools)
@@ -134,10 +149,7 @@ fn before_the_sign_in() -> OpenApiRouter<App> {
         .routes(routes!(session::accept_invitation))
 }
 
-fn behind_the_door(app: &App) -> OpenApiRouter<App> {
-    api().route_layer(middleware::from_fn_with_state(app.clone(), auth::identify))
-}
-
+/// What only an identified caller reaches.
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(session::me))
