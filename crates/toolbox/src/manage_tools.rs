@@ -132,12 +132,36 @@ async fn managed(tools: &Tools, call: &Call) -> Result<Value, ToolError> {
             let Registration { name, action: done, version, findings, .. } =
                 registered.map_err(|fault| refused(&fault, action))?;
             let unchanged = done == RegistrationAction::Unchanged;
-            Ok(json!({
+            let mut output = json!({
                 "action": action.name(), "slug": name, "version": version, "unchanged": unchanged,
                 "findings": findings,
-            }))
+            });
+            if let Some(next) = left_to_do(tools, call, &name)? {
+                output["next"] = next.into();
+            }
+            Ok(output)
         }
     }
+}
+
+/// Who makes a tool does not get it by that: whoever approved the call saw a definition, not an assignment. Says what has to
+/// be done, and by whom, until the caller has the tool; nothing where it has it.
+fn left_to_do(tools: &Tools, call: &Call, name: &str) -> Result<Option<String>, ToolError> {
+    let name = name.parse::<ToolName>().map_err(|error| invalid("slug", error))?;
+    if resolved(tools, call, &name).is_ok() {
+        return Ok(None);
+    }
+    with_view(tools, call, |_, registry| {
+        let agent = call.agent.and_then(|id| registry.agents.get(&id)).map(|agent| &agent.spec.name);
+        Ok(agent.map(|agent| {
+            format!(
+                "`{name}` is not among the tools of `{agent}` yet, so you cannot call it: a person who may assign tools \
+                 (`{}`) gives it to you with `toolgate tool assign --tool {name} --agent {agent}` or on the page of the \
+                 agent; tell them so",
+                Permission::TOOLS_ASSIGN
+            )
+        }))
+    })
 }
 
 /// What would change, and by which right; nothing is written.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use toolgate_contracts::{ErrorCode, Permission, Role};
 use toolgate_engine::{Call, Lent, Runner as _};
+use toolgate_registry::commands::AgentDraft;
 
 use crate::world::{World, error, every_world, output};
 
@@ -170,6 +171,39 @@ async fn a_right_that_was_lent_makes_the_change_and_the_log_says_whose_it_was() 
         script["runner"] = json!({"kind": "script", "entry": "deploy"});
         let refused = error(world.run(lent(&world, Permission::TOOLS_TENANT_CREATE, script)).await);
         assert!(refused.message.contains("`config.edit`"), "{refused:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_is_told_when_it_does_not_have_the_tool_that_it_made_and_who_gives_it() {
+    every_world(async |world| {
+        let owner = call_as(&world, Role::Admin, "manageTools", json!({})).caller;
+        let create = async |agent: &str, toolset: &str, slug: &str, class: &str| {
+            let draft = json!({"spec": {"name": agent, "toolset": toolset}, "state": "active"});
+            let draft = AgentDraft {
+                spec: toolgate_contracts::json::decode(draft["spec"].clone()).unwrap(),
+                state: toolgate_contracts::json::decode(draft["state"].clone()).unwrap(),
+            };
+            let (agent, _) = world.tools.registry.put_agent(&owner, draft).await.unwrap();
+            let mut input = creating();
+            input["slug"] = slug.into();
+            input["egressClass"] = class.into();
+            let mut call = lent(&world, Permission::TOOLS_TENANT_CREATE, input);
+            call.agent = Some(agent.id);
+            output(world.run(call).await)
+        };
+        // An open set takes what only reads by itself.
+        let made = create("open", "open", "countLetters", "none").await;
+        assert_eq!((&made["slug"], made.get("next")), (&json!("countLetters"), None));
+        for (agent, toolset, slug, class) in
+            [("closed", "assigned", "countWords", "none"), ("opener", "open", "countLines", "write")]
+        {
+            let made = create(agent, toolset, slug, class).await;
+            let next = made["next"].as_str().unwrap();
+            assert!(next.contains(&format!("`toolgate tool assign --tool {slug} --agent {agent}`")), "{next}");
+            assert!(next.contains("`tools.assign`"), "{next}");
+        }
     })
     .await;
 }
