@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
-use toolgate_contracts::entries::SandboxEntry;
-use toolgate_contracts::{Fault, FaultKind};
+use toolgate_contracts::{Entries, Fault, FaultKind};
 use toolgate_engine::{Runners, Wiring};
 use toolgate_mcp::runner::Servers;
 use toolgate_runners::{Compositions, Expressions, Plugins, Requests, Scripts, Snippets, Statements};
@@ -52,7 +51,7 @@ fn runners(wiring: &Wiring<'_>) -> Runners {
             for problem in servers.problems() {
                 tracing::error!("the operator's server {problem}");
             }
-            let sandbox = Sandbox::new(spawner, sandbox_settings(&entries.sandbox, data));
+            let sandbox = Sandbox::new(spawner, sandbox_settings(entries, data));
             let snippets = Arc::new(Snippets::new(sandbox, outside.clone()));
             let tools = tools.with_snippets(Arc::clone(&snippets)).with_scripts(scripts.clone());
             runners
@@ -68,7 +67,8 @@ fn runners(wiring: &Wiring<'_>) -> Runners {
     }
 }
 
-fn sandbox_settings(entry: &SandboxEntry, data: &Path) -> Settings {
+fn sandbox_settings(entries: &Entries, data: &Path) -> Settings {
+    let entry = &entries.sandbox;
     let usual = Settings::default();
     Settings {
         python: entry.python.clone(),
@@ -84,6 +84,8 @@ fn sandbox_settings(entry: &SandboxEntry, data: &Path) -> Settings {
         }),
         runsc: entry.runsc.clone(),
         gvisor_oldest: entry.gvisor.oldest.clone(),
+        // Without what the operator meant it to be under, untrusted code is under less.
+        refused: entries.wrong.told("sandbox", None, None),
         ..usual
     }
 }

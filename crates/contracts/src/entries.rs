@@ -29,6 +29,69 @@ pub struct Entries {
     /// Another server with GitHub's REST API than `https://api.github.com`.
     pub github: Option<ServiceEntry>,
     pub sandbox: SandboxEntry,
+    /// What could not be read of the file. Nothing of it is above.
+    #[serde(skip)]
+    pub wrong: WrongEntries,
+}
+
+/// An entry that cannot be read, because a member is missing, unknown or not of its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongEntry {
+    /// As `scripts`, or a word that is no section.
+    pub section: String,
+    /// Absent: all of the section.
+    pub name: Option<String>,
+    pub line: Option<u64>,
+    /// For the operator alone: it may show what is written there.
+    pub why: String,
+    /// Who would have it. Where that cannot be read either, whoever asks for it is told, and refused.
+    pub tenants: Option<ForTenants>,
+}
+
+impl WrongEntry {
+    /// The entry's own name within the file.
+    pub fn place(&self) -> String {
+        let name = self.name.iter().flat_map(|name| [".", name]);
+        std::iter::once(self.section.as_str()).chain(name).collect()
+    }
+
+    /// For the operator: which it is, where and why.
+    pub fn problem(&self) -> String {
+        let Self { line, why, .. } = self;
+        let line = line.map_or(String::new(), |line| format!(", line {line}"));
+        format!("`{}`{line}: {why}", self.place())
+    }
+
+    /// For whoever asked for it.
+    fn told(&self) -> String {
+        let line = self.line.map_or(String::new(), |line| format!(" (line {line})"));
+        format!("the operator's entry `{}`{line} cannot be read; `toolgate doctor` says why", self.place())
+    }
+}
+
+/// Clones share the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrongEntries(std::sync::Arc<[WrongEntry]>);
+
+impl WrongEntries {
+    pub fn new(wrong: Vec<WrongEntry>) -> Self {
+        Self(wrong.into())
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &WrongEntry> {
+        self.0.iter()
+    }
+
+    /// What to tell about an entry that is not there because it cannot be read, or its whole section cannot; for nobody's
+    /// tenant where none is given. One of another tenant is one that was never written.
+    pub fn told(&self, section: &str, name: Option<&str>, tenant: Option<&Slug>) -> Option<String> {
+        let is_it = |wrong: &&WrongEntry| {
+            wrong.section == section
+                && (wrong.name.is_none() || wrong.name.as_deref() == name)
+                && wrong.tenants.as_ref().zip(tenant).is_none_or(|(tenants, tenant)| tenants.include(tenant))
+        };
+        self.all().find(is_it).map(WrongEntry::told)
+    }
 }
 
 /// For which tenants an entry is. Absent: the first one, `default`; nobody else's tools reach it unnamed.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate_contracts::entries::Entries;
+use toolgate_contracts::entries::{Entries, WrongEntries};
 use toolgate_contracts::{Definition, ErrorCode, Slug, ToolError};
 use toolgate_engine::runner::Need;
 use toolgate_engine::{Call, Outcome, Permit, Runner};
@@ -47,6 +47,7 @@ pub struct ScriptInput {
 #[derive(Clone)]
 pub struct Scripts {
     entries: Arc<BTreeMap<String, Entry>>,
+    wrong: WrongEntries,
     spawner: Spawner,
 }
 
@@ -69,8 +70,9 @@ enum Which {
 impl Scripts {
     /// What is wrong with an entry makes that entry unusable, and is told by [`Scripts::problems`] and when it is used.
     pub fn new(entries: &Entries, spawner: Spawner) -> Self {
+        let wrong = entries.wrong.clone();
         let entries = entries.scripts.iter().map(|(name, entry)| (name.clone(), Entry::read(entry))).collect();
-        Self { entries: Arc::new(entries), spawner }
+        Self { entries: Arc::new(entries), wrong, spawner }
     }
 
     /// What is wrong with entries, for whoever starts the server.
@@ -118,6 +120,9 @@ impl Scripts {
     }
 
     fn ready(&self, name: &str) -> Result<(), ToolError> {
+        if let Some(why) = self.wrong.told("scripts", Some(name), None) {
+            return Err(unusable(why));
+        }
         let message = || format!("there is no script `{}` among the operator's entries", name.escape_debug());
         let entry = self.entries.get(name).ok_or_else(|| not_found(message()))?;
         match entry.problem() {
@@ -138,6 +143,9 @@ impl Scripts {
     fn entry(&self, tenant: &Slug, name: &str) -> Result<&Entry, ToolError> {
         if let Some(entry) = self.entries.get(name).filter(|entry| entry.is_for(tenant)) {
             return Ok(entry);
+        }
+        if let Some(why) = self.wrong.told("scripts", Some(name), Some(tenant)) {
+            return Err(unusable(why));
         }
         let known: Vec<&str> = self.of(tenant).map(|(name, _)| name).take(20).collect();
         let known = if known.is_empty() {

@@ -38,7 +38,11 @@ impl Offer {
 
     /// A tier that nobody has set up.
     pub(crate) fn absent(tier: Tier) -> Self {
-        Self { tier, refused: Some("not configured".to_owned()), proofs: Vec::new(), notes: Vec::new() }
+        Self::refused(tier, "not configured".to_owned())
+    }
+
+    pub(crate) fn refused(tier: Tier, why: String) -> Self {
+        Self { tier, refused: Some(why), proofs: Vec::new(), notes: Vec::new() }
     }
 }
 

@@ -202,6 +202,8 @@ pub struct Settings {
     pub runsc: Option<PathBuf>,
     /// The day of the oldest release of it that is taken, eight digits; without it, a current one is demanded.
     pub gvisor_oldest: Option<String>,
+    /// Why no tier is to be had, whatever this machine can do.
+    pub refused: Option<String>,
 }
 
 /// An interpreter as WebAssembly: a program for WASI, with its standard library in it.
@@ -228,6 +230,7 @@ impl Default for Settings {
             wasm: None,
             runsc: None,
             gvisor_oldest: None,
+            refused: None,
         }
     }
 }

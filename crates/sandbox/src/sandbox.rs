@@ -39,6 +39,7 @@ struct Inner {
     process: ProcessTier,
     wasm: Option<PythonTier>,
     gvisor: Option<GvisorTier>,
+    refused: Option<String>,
     /// In the order of [`Tier::ALL`].
     asked: [Mutex<Option<Asked>>; Tier::ALL.len()],
 }
@@ -52,8 +53,9 @@ impl Sandbox {
     pub fn new(spawner: Spawner, settings: Settings) -> Self {
         let gvisor = settings.runsc.clone().map(|runsc| GvisorTier::new(spawner.clone(), settings.clone(), runsc));
         let wasm = settings.wasm.clone().map(|python| PythonTier::new(python, &settings));
+        let refused = settings.refused.clone();
         let process = ProcessTier::new(spawner, settings);
-        Self { inner: Arc::new(Inner { process, wasm, gvisor, asked: Default::default() }) }
+        Self { inner: Arc::new(Inner { process, wasm, gvisor, refused, asked: Default::default() }) }
     }
 
     /// What each tier has proved on this machine.
@@ -69,6 +71,9 @@ impl Sandbox {
     /// again after a while, one that was not is trusted from then on.
     async fn offer(&self, tier: Tier) -> Offer {
         let inner = &self.inner;
+        if let Some(why) = &inner.refused {
+            return Offer::refused(tier, why.clone());
+        }
         let Some(asked) = inner.asked.get(tier as usize) else { return Offer::absent(tier) };
         let mut asked = asked.lock().await;
         if let Some(Asked { at, offer }) = asked.as_ref()

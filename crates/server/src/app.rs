@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use toolgate_agents::{Agents, Host, Models};
+use toolgate_contracts::entries::WrongEntries;
 use toolgate_contracts::{Clock, Fault, Rng, Slug, TenantId};
 use toolgate_egress::mail::Mailer;
 use toolgate_engine::audit::Pinned;
@@ -60,6 +61,8 @@ pub struct Inner {
     pub engine: Engine,
     pub audit: Audit,
     pub keyring: Keyring,
+    /// What of the operator's entries could not be read.
+    pub wrong_entries: WrongEntries,
     /// The way out, and on whose behalf.
     pub outside: Outside,
     /// The models of tenants' providers.
@@ -126,6 +129,9 @@ impl App {
         let oauth = crate::oauth::Memory::open(&config)?;
         let exposition = Exposition::default();
         let entries = Arc::new(crate::entries::load(&config, data)?);
+        for wrong in entries.wrong.all() {
+            tracing::error!("the operator's entry {}", wrong.problem());
+        }
         let keyed = Keyed::new(keyring.clone());
         let vault = Vault::new(store.clone(), keyring.clone(), clock.clone(), rng.clone());
         let wiring = Wiring {
@@ -204,6 +210,7 @@ impl App {
             exposition,
             host,
             workflows,
+            wrong_entries: entries.wrong.clone(),
         }));
         crate::sql_requests::keep_answering(&app);
         Ok(app)

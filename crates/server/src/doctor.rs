@@ -51,6 +51,10 @@ pub async fn checks(app: &App) -> Vec<Check> {
         checks.push(Check::bad("approvals", crate::bypass::WARNING, remedy));
     }
     checks.push(shadowed(app));
+    checks.extend(app.wrong_entries.all().map(|wrong| {
+        let remedy = "correct that line of the entries (docs/entries.md), then start the server again";
+        Check::bad("entry", wrong.problem(), remedy)
+    }));
     checks.extend(app.engine.needs().await.into_iter().map(|need| {
         if need.is_met {
             return Check::good(need.name, need.found);

@@ -1,7 +1,11 @@
 //! The operator's entries: `entries.yaml`, read once at the start.
 //!
+//! An entry that cannot be read is told in the log, by `toolgate doctor` and to whoever asks for it; the others work.
+//!
 //! Invariant: a file that names commands and databases is written by the operator alone; one that others may write is
 //! refused.
+
+mod reading;
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -48,7 +52,7 @@ fn read(path: &PathBuf) -> Result<Entries, String> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Entries::default());
     }
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    reading::read(text)
 }
 
 #[cfg(test)]
@@ -72,10 +76,76 @@ mod tests {
         let scripts =
             entries("scripts:\n  test:\n    command: [make, test]\n    folder: /srv\n", 0o644).unwrap().scripts;
         assert_eq!(scripts["test"].command, ["make", "test"]);
-        let unknown = entries("scripts:\n  test:\n    command: [make]\n    folder: /\n    shell: true\n", 0o600);
-        assert!(unknown.as_ref().unwrap_err().contains("shell"), "{unknown:?}");
         let told = entries("scripts: {}\n", 0o666).unwrap_err();
         assert_eq!(told, "the operator's entries, FILE: others than its owner may write it; `chmod go-w` it first");
+    }
+
+    /// What is wrong, and which entries are there all the same.
+    #[track_caller]
+    fn check(text: &str, wrong: &[&str], right: &[&str]) {
+        let read = entries(text, 0o600).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
+        let problems: Vec<String> = read.wrong.all().map(|wrong| wrong.problem()).collect();
+        assert_eq!(problems.len(), wrong.len(), "{problems:#?}");
+        for (problem, expected) in problems.iter().zip(wrong) {
+            for words in expected.split(" … ") {
+                assert!(problem.contains(words), "{problem}\nhas no\n{words}");
+            }
+        }
+        let Entries { scripts, databases, yaml_files, upstreams, search, metrics, github, .. } = &read;
+        let named = scripts.keys().chain(databases.keys()).chain(yaml_files.keys());
+        let services = [("search", search.is_some()), ("metrics", metrics.is_some()), ("github", github.is_some())];
+        let services = services.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
+        let there: Vec<&str> = named.chain(upstreams.keys()).map(String::as_str).chain(services).collect();
+        assert_eq!(there, right, "{text}");
+    }
+
+    #[test]
+    fn a_wrong_entry_is_named_with_its_line_and_the_others_are_there() {
+        let scripts = "scripts:\n  test:\n    command: [make]\n    folder: /\n    shell: true\n  other: {command: [ls], folder: /}\n";
+        check(scripts, &["`scripts.test`, line 5: … shell"], &["other"]);
+        let missing = "yaml_files:\n  app: {paths: []}\n  b: {file: /b}\nmetrics: {url: 'http://m'}\n";
+        check(missing, &["`yaml_files.app`, line 2: … file"], &["b", "metrics"]);
+        let several = "databases:\n  a:\n    url: [x]\n  b:\n    url: sqlite:///b\n    tenants: 7\nsearch: {}\nscript: {}\n\
+                       upstreams:\n  u: {command: [u]}\n";
+        check(
+            several,
+            &[
+                "`databases.a`, line 3",
+                "`databases.b`, line 6",
+                "`search`, line 7: … provider",
+                "`script`, line 8: … no section",
+            ],
+            &["u"],
+        );
+        check("scripts: [1]\nsearch: {provider: exa}\n", &["`scripts`, line 1"], &["search"]);
+        check("scripts:\nsandbox: {warm: many}\ngithub: {url: 'https://g'}\n", &["`sandbox`, line 2"], &["github"]);
+        // Where a number is taken for a text, it is so beside a wrong entry too.
+        check("scripts:\n  a: {command: [a], folder: /, set: {PORT: '80'}}\n  b: {}\n", &["`scripts.b`"], &["a"]);
+    }
+
+    #[test]
+    fn what_is_no_yaml_has_no_entries() {
+        for text in
+            ["scripts: {a: {command: [x], folder: /}\nsearch: {provider: exa}\n", "scripts: {}\n  x: [\n", "- a\n"]
+        {
+            assert!(entries(text, 0o600).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_would_have_an_entry_is_told_that_it_cannot_be_read_and_nothing_of_what_it_holds() {
+        let text = "databases:\n  a: {url: postgres://u:s3cret@h/d, writable: s3cret, tenants: [acme]}\n  b: {tenants: {}}\n\
+                    github: {ulr: 'https://g', tenants: [acme]}\n";
+        let wrong = entries(text, 0o600).unwrap().wrong;
+        let told = |section, name, tenant: &str| wrong.told(section, name, Some(&tenant.parse().unwrap()));
+        let expected = "the operator's entry `databases.a` (line 2) cannot be read; `toolgate doctor` says why";
+        assert_eq!(told("databases", Some("a"), "acme").as_deref(), Some(expected));
+        assert_eq!(told("databases", Some("a"), "default"), None);
+        assert_eq!(told("databases", Some("c"), "acme"), None);
+        // Nobody knows whose it would be.
+        assert!(told("databases", Some("b"), "default").is_some());
+        assert!(told("github", None, "acme").is_some());
+        assert_eq!(told("github", None, "default"), None);
     }
 
     #[test]
@@ -99,7 +169,8 @@ mod tests {
             document.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
         assert!(examples.len() >= 5, "{}", examples.len());
         for example in examples {
-            entries(example, 0o600).unwrap_or_else(|problem| panic!("{problem}\n{example}"));
+            let read = entries(example, 0o600).unwrap_or_else(|problem| panic!("{problem}\n{example}"));
+            assert_eq!(read.wrong.all().next(), None, "{example}");
         }
     }
 

@@ -198,7 +198,7 @@ const FUNCTIONS: &[Function] = &[
     function!("github_pr.get_status_check", ASKS, at_once!(get_status_check::plan), |tools, permit| {
         Box::pin(get_status_check::run(tools, permit))
     })
-    .ready(at_once!(ready get_status_check::ready)),
+    .ready(at_once!(ready of tenant get_status_check::ready)),
     function!(http_get, ASKS_ANYBODY, at_once!(http_get::plan)),
     function!(http_request, SENDS_TO_ANYBODY, at_once!(http_request::plan)),
     function!(json_query, Floor::NOTHING, None),
@@ -325,7 +325,7 @@ impl Runner for Builtin {
         let services: [(&'static str, bool, Check); 3] = [
             ("search", search.is_some(), web_search::ready),
             ("metrics", metrics.is_some(), |tools| query_gauge::ready(tools, None)),
-            ("github", github.is_some(), get_status_check::ready),
+            ("github", github.is_some(), |tools| get_status_check::ready(tools, None)),
         ];
         let written = services.into_iter().filter(|(_, is_written, _)| *is_written);
         let needs = written.map(|(name, _, ready)| {

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate_contracts::{ErrorCode, ToolError};
+use toolgate_contracts::{ErrorCode, Slug, ToolError};
 use toolgate_egress::{HeaderName, HeaderValue, Request, Url, Way};
 use toolgate_engine::{Call, Outcome, Permit};
 use toolgate_runners::http::{Failure, with_secret};
@@ -83,7 +83,8 @@ pub(crate) fn plan(tools: &Tools, call: &Call) -> Result<Value, ToolError> {
     Ok(outgoing::planned(tools, call, &way(tools, call, &server)?, &request))
 }
 
-pub(crate) fn ready(tools: &Tools) -> Result<(), ToolError> {
+pub(crate) fn ready(tools: &Tools, tenant: Option<&Slug>) -> Result<(), ToolError> {
+    outgoing::readable(tools, ENTRY, tenant)?;
     match &tools.entries.github {
         Some(entry) => outgoing::server(ENTRY, &entry.url).map(drop),
         None => Ok(()),
@@ -92,6 +93,7 @@ pub(crate) fn ready(tools: &Tools) -> Result<(), ToolError> {
 
 fn asked(tools: &Tools, call: &Call) -> Result<(Wanted, Url), ToolError> {
     let wanted = Wanted::read(input(call)?)?;
+    outgoing::readable(tools, ENTRY, Some(&call.tenant_slug))?;
     let entry = tools.entries.github.as_ref().filter(|entry| entry.tenants.include(&call.tenant_slug));
     let server = outgoing::server(ENTRY, entry.map_or(USUAL_URL, |entry| &entry.url))?;
     Ok((wanted, server))

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{ErrorCode, ToolError, ToolResult};
+use toolgate_contracts::{ErrorCode, Slug, ToolError, ToolResult};
 use toolgate_egress::{Endpoint, Redirects, Request, Url, Way, header};
 use toolgate_engine::runner::Done;
 use toolgate_engine::{Call, Outcome};
@@ -110,6 +110,14 @@ pub(crate) fn below(server: &Url, names: &[&str]) -> Url {
 pub(crate) fn not_configured(entry: &str, why: &str) -> ToolError {
     let message = format!("the operator's entry `{entry}` in `entries.yaml` cannot be used: {why}");
     to_mend(ToolError::because(ErrorCode::SandboxError, "tier_unavailable", message), entry, None)
+}
+
+/// That what the operator said of a service cannot be read: then there is neither it nor what would be there without it.
+pub(crate) fn readable(tools: &Tools, entry: &str, tenant: Option<&Slug>) -> Result<(), ToolError> {
+    match tools.entries.wrong.told(entry, None, tenant) {
+        Some(why) => Err(to_mend(ToolError::because(ErrorCode::SandboxError, "tier_unavailable", why), entry, None)),
+        None => Ok(()),
+    }
 }
 
 /// Sends a request, unless the call is cancelled before it is answered.

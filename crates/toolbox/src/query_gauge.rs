@@ -55,6 +55,7 @@ pub(crate) fn plan(tools: &Tools, call: &Call) -> Result<Value, ToolError> {
 }
 
 pub(crate) fn ready(tools: &Tools, tenant: Option<&Slug>) -> Result<(), ToolError> {
+    outgoing::readable(tools, ENTRY, tenant)?;
     let entry = tools.entries.metrics.as_ref();
     match entry.filter(|entry| tenant.is_none_or(|tenant| entry.tenants.include(tenant))) {
         Some(entry) => outgoing::server(ENTRY, &entry.url).map(drop),
@@ -67,6 +68,7 @@ fn missing() -> ToolError {
 }
 
 fn entry<'a>(tools: &'a Tools, call: &Call) -> Result<&'a ServiceEntry, ToolError> {
+    outgoing::readable(tools, ENTRY, Some(&call.tenant_slug))?;
     let entry = tools.entries.metrics.as_ref();
     entry.filter(|entry| entry.tenants.include(&call.tenant_slug)).ok_or_else(missing)
 }

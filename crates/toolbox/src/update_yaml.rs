@@ -250,6 +250,10 @@ fn entry<'a>(tools: &'a Tools, call: &Call, name: &str) -> Result<&'a YamlEntry,
     if let Some(entry) = files.get(name).filter(|entry| entry.tenants.include(&call.tenant_slug)) {
         return Ok(entry);
     }
+    if let Some(why) = tools.entries.wrong.told("yaml_files", Some(name), Some(&call.tenant_slug)) {
+        let error = ToolError::because(ErrorCode::SandboxError, "tier_unavailable", why).with("pointer", "/path");
+        return Err(to_mend(error, "yaml_files", Some(name)));
+    }
     let of_tenant = files.iter().filter(|(_, entry)| entry.tenants.include(&call.tenant_slug));
     let known: Vec<&str> = of_tenant.map(|(name, _)| name.as_str()).take(20).collect();
     let known = if known.is_empty() {

@@ -112,6 +112,7 @@ struct Configured {
 }
 
 fn configured(tools: &Tools) -> Result<Configured, ToolError> {
+    outgoing::readable(tools, ENTRY, None)?;
     let Some(entry) = &tools.entries.search else {
         let fix = "there is none; write `search: {provider: searxng, url: \"https://…\"}`, or `exa` or `brave`";
         return Err(outgoing::not_configured(ENTRY, fix));

@@ -192,6 +192,13 @@ fn address(url: &str) -> Result<Url, Fault> {
 /// An entry of another tenant is one that is not there.
 fn entry<'e>(entries: &'e Entries, tenant: &Slug, name: &str) -> Result<&'e UpstreamEntry, Fault> {
     let found = entries.upstreams.get(name).filter(|entry| entry.tenants.include(tenant));
+    if found.is_none()
+        && let Some(told) = entries.wrong.told("upstreams", Some(name), Some(tenant))
+    {
+        return Err(
+            Fault::new(FaultKind::Unavailable, told, "the operator corrects entries.yaml").at("/transport/entry")
+        );
+    }
     found.ok_or_else(|| {
         let told = format!("there is no entry `{}` below `upstreams` for this tenant", name.escape_debug());
         let remedy = "the operator adds it to entries.yaml (docs/entries.md) and starts the server again";

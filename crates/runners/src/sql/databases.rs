@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolgate_contracts::definition::OUTPUT_BYTES_DEFAULT;
-use toolgate_contracts::entries::DatabaseEntry;
+use toolgate_contracts::entries::{DatabaseEntry, WrongEntries};
 use toolgate_contracts::sql::judge::{self, Dialect, Effect, Judged};
 use toolgate_contracts::sql::only_reads;
 use toolgate_contracts::{Entries, Slug, ToolError};
@@ -70,7 +70,10 @@ pub(super) struct Work {
 }
 
 #[derive(Clone, Default)]
-pub struct Databases(Arc<BTreeMap<String, Database>>);
+pub struct Databases {
+    read: Arc<BTreeMap<String, Database>>,
+    wrong: WrongEntries,
+}
 
 struct Database {
     entry: DatabaseEntry,
@@ -97,12 +100,12 @@ impl Databases {
             }
             (name.clone(), Database { entry: entry.clone(), place })
         });
-        Self(Arc::new(databases.collect()))
+        Self { read: Arc::new(databases.collect()), wrong: entries.wrong.clone() }
     }
 
     /// The names of those that a tenant has.
     pub fn names(&self, tenant: &Slug) -> Vec<&str> {
-        let theirs = self.0.iter().filter(|(_, database)| database.entry.tenants.include(tenant));
+        let theirs = self.read.iter().filter(|(_, database)| database.entry.tenants.include(tenant));
         theirs.map(|(name, _)| name.as_str()).collect()
     }
 
@@ -152,7 +155,10 @@ impl Databases {
 
     /// Whether an entry could be used now.
     pub async fn ready(&self, name: &str) -> Result<(), ToolError> {
-        let Some(database) = self.0.get(name) else {
+        let Some(database) = self.read.get(name) else {
+            if let Some(why) = self.wrong.told("databases", Some(name), None) {
+                return Err(unavailable(why));
+            }
             return Err(unavailable(format!("there is no database `{name}` among the operator's entries")));
         };
         database.ready(name).await
@@ -161,7 +167,7 @@ impl Databases {
     /// One line for each entry, for `doctor`.
     pub async fn found(&self) -> Vec<(String, Result<(), ToolError>)> {
         let mut found = Vec::new();
-        for (name, database) in self.0.iter() {
+        for (name, database) in self.read.iter() {
             found.push((name.clone(), database.ready(name).await));
         }
         found
@@ -212,8 +218,11 @@ impl Databases {
     }
 
     fn named(&self, name: &str, tenant: &Slug, written_by: WrittenBy) -> Result<&Database, ToolError> {
-        if let Some(database) = self.0.get(name).filter(|database| database.entry.tenants.include(tenant)) {
+        if let Some(database) = self.read.get(name).filter(|database| database.entry.tenants.include(tenant)) {
             return Ok(database);
+        }
+        if let Some(why) = self.wrong.told("databases", Some(name), Some(tenant)) {
+            return Err(unavailable(why));
         }
         let shown: String = name.chars().take(64).collect();
         Err(match (written_by, self.names(tenant)) {
