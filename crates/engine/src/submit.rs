@@ -100,6 +100,7 @@ pub struct Running {
 }
 
 /// How a call stands after it was waited for.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub enum Soon {
     Ended(Result<Envelope, Fault>),
     Runs(Running),

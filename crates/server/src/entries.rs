@@ -84,7 +84,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, wrong: &[&str], right: &[&str]) {
         let read = entries(text, 0o600).unwrap_or_else(|problem| panic!("{problem}\n{text}"));
-        let problems: Vec<String> = read.wrong.all().map(|wrong| wrong.problem()).collect();
+        let problems: Vec<String> = read.wrong.all().map(toolgate_contracts::entries::WrongEntry::problem).collect();
         assert_eq!(problems.len(), wrong.len(), "{problems:#?}");
         for (problem, expected) in problems.iter().zip(wrong) {
             for words in expected.split(" … ") {
