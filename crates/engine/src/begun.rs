@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::identify::{asking, check_request_id};
 
 /// The rule that is broken where somebody was faster with the same key.
-pub const BEGUN_ALREADY: &str = "request_ids_pkey";
+const BEGUN_ALREADY: &str = "request_ids_pkey";
 
 impl Engine {
     /// A caller's key for a run that they begin by `body`.
@@ -21,7 +21,7 @@ impl Engine {
     }
 
     /// The run that was begun under this key within a day.
-    pub async fn begun_before(&self, tenant: TenantId, key: &RequestKey) -> Result<Option<RunId>, Fault> {
+    async fn begun_before(&self, tenant: TenantId, key: &RequestKey) -> Result<Option<RunId>, Fault> {
         let Some((run, body)) = self.store.answered_request(tenant, key, self.clock.now()).await? else {
             return Ok(None);
         };
@@ -29,6 +29,30 @@ impl Engine {
             return Err(crate::repeat::another_body(key));
         }
         Ok(Some(RunId::from_uuid(run.uuid())))
+    }
+
+    /// Begins a run once for one key: who sends the same again gets the run that was begun. `begin` remembers the key in the
+    /// commit that begins the run.
+    pub async fn begin_once<B>(
+        &self,
+        tenant: TenantId,
+        key: Option<RequestKey>,
+        begin: impl FnOnce(Option<RequestKey>) -> B,
+    ) -> Result<RunId, Fault>
+    where
+        B: Future<Output = Result<RunId, Fault>>,
+    {
+        let Some(key) = key else { return begin(None).await };
+        if let Some(run) = self.begun_before(tenant, &key).await? {
+            return Ok(run);
+        }
+        match begin(Some(key.clone())).await {
+            // The same request was a moment faster.
+            Err(fault) if fault.broken_rule() == Some(BEGUN_ALREADY) => {
+                self.begun_before(tenant, &key).await?.ok_or(fault)
+            }
+            begun => begun,
+        }
     }
 
     /// With the commit that begins it. A taken key breaks the rule [`BEGUN_ALREADY`].

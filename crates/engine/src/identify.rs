@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolgate_contracts::call::{METADATA_BYTES_MAX, REQUEST_ID_BYTES_MAX, RunKind, WAIT_S_DEFAULT, WAIT_S_MAX};
-use toolgate_contracts::{AgentId, CallRequest, Caller, Digest, Fault, FaultKind, Permission, Source, ToolRef, json};
+use toolgate_contracts::{
+    AgentId, CallRequest, Caller, Digest, Fault, FaultKind, Permission, Source, TenantId, ToolRef, json,
+};
 use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_store::calls::RequestKey;
 use toolgate_store::runs::Run;
@@ -48,20 +50,9 @@ impl Engine {
             Some(id) => Some(self.nameable_run(caller, id).await?),
             None => None,
         };
-        // Its places are its host's: a call between them would take the next one from the model.
-        if let Some(run) = run.as_ref().filter(|run| run.agent_id.is_some() && manner != Manner::Hosted)
-            && self.store.is_hosted(caller.tenant, run.id).await?
-        {
-            let told = format!("the run {} is an agent's that is hosted here, and only the agent calls in it", run.id);
+        if let Some(run) = run.as_ref().filter(|_| manner != Manner::Hosted) {
             let remedy = "call without `run_id`, or open a run below it with `parent_run_id`";
-            return Err(Fault::conflict(told, remedy).at("/run_id"));
-        }
-        if let Some(run) = run.as_ref().filter(|run| run.kind == RunKind::Workflow && manner != Manner::Hosted)
-            && !run.state.is_final()
-        {
-            let told = format!("the run {} is a workflow's, and only its nodes call in it", run.id);
-            let remedy = "call without `run_id`, or open a run below it with `parent_run_id`";
-            return Err(Fault::conflict(told, remedy).at("/run_id"));
+            self.check_undriven(caller.tenant, run, "calls", remedy).await.map_err(|fault| fault.at("/run_id"))?;
         }
         if let Some(step) = request.step_id {
             let run = run.as_ref().ok_or_else(|| {
@@ -102,6 +93,30 @@ impl Engine {
             manner,
             beside: None,
         })
+    }
+
+    /// Nobody outside puts anything into a run that is driven here. Its places are its host's: a call between them would
+    /// take the next one from the model.
+    pub(crate) async fn check_undriven(
+        &self,
+        tenant: TenantId,
+        run: &Run,
+        what: &str,
+        remedy: &str,
+    ) -> Result<(), Fault> {
+        let told = match run.kind {
+            RunKind::Workflow if !run.state.is_final() => {
+                format!("the run {} is a workflow's, and {what} in it come from its nodes alone", run.id)
+            }
+            _ if run.agent_id.is_some() && self.store.is_hosted(tenant, run.id).await? => {
+                format!(
+                    "the run {} is an agent's that is hosted here, and {what} in it come from the agent alone",
+                    run.id
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(Fault::conflict(told, remedy))
     }
 
     /// Who the agent is comes from the credential; a request, or the run, may only name one that this caller manages.

@@ -47,6 +47,15 @@ pub struct Stopped {
 impl Engine {
     /// Asks people on behalf of a run, which waits from then on.
     pub async fn ask(&self, caller: &Caller, run: RunId, new: NewQuestion) -> Result<InputRequest, Fault> {
+        caller.require(&Permission::CALLS_CREATE)?;
+        let own = self.own_run(caller, run).await?;
+        self.check_undriven(
+            caller.tenant,
+            &own,
+            "questions",
+            "open a run below it with `parent_run_id`, and ask there",
+        )
+        .await?;
         self.ask_as(caller, run, InputRequestId::new(&self.clock, &self.rng), new).await
     }
 

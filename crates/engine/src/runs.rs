@@ -1,20 +1,23 @@
 //! Runs: opened, given titled steps, ended; several agents' under one root.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolgate_contracts::agent::MAX_DEPTH_DEFAULT;
 use toolgate_contracts::call::{RunKind, RunState};
+use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{
-    CallId, Caller, Fault, FaultKind, Limits, Page, Permission, RunId, Status, StepId, TenantId, Timestamp,
+    Amount, CallId, Caller, Fault, FaultKind, Limits, Page, Permission, RunId, Status, StepId, TenantId, Timestamp,
 };
-use toolgate_policy::labels::Origins;
+use toolgate_policy::labels::{Labels, Origins};
 use toolgate_registry::toolset::View;
 use toolgate_store::Change;
-use toolgate_store::calls::{CallFilter, CallSummary, Sight, TokenSight};
+use toolgate_store::calls::{CallFilter, CallSummary, RequestKey, Sight, TokenSight};
 use toolgate_store::events::Place;
-use toolgate_store::runs::{Run, RunFilter, Step};
+use toolgate_store::runs::{Run, RunFilter, RunSums, Step};
 use utoipa::ToSchema;
 
 use crate::engine::Engine;
@@ -38,6 +41,8 @@ pub struct NewRun {
     /// Chosen beforehand by whoever must find it again, also after they were cut off. Nobody outside chooses one.
     #[serde(skip)]
     pub id: Option<RunId>,
+    /// The caller's idempotency key, for 24 hours: the same request again gets the same run.
+    pub request_id: Option<String>,
     /// What drives it. Nobody outside says that either: what they open are runs of calls.
     #[serde(skip)]
     pub kind: RunKind,
@@ -53,6 +58,14 @@ pub struct NewRun {
     pub origins: Origins,
 }
 
+impl NewRun {
+    /// What makes two requests the same.
+    fn body(&self) -> Value {
+        let Self { id: _, request_id: _, kind: _, title, agent, parent_run_id, limits, labels, origins: _ } = self;
+        json!({"title": title, "agent": agent, "parent_run_id": parent_run_id, "limits": limits, "labels": labels})
+    }
+}
+
 /// A run with the names of whom it is: absent where there is nobody of that id any more.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RunSummary {
@@ -60,6 +73,30 @@ pub struct RunSummary {
     pub run: Run,
     pub agent_name: Option<String>,
     pub principal_name: Option<String>,
+    /// The beginning of what an agent was asked, in one line; absent where it is erased, and where reading it would bring
+    /// labels that whoever asks does not have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// What its calls and its model's answers cost, with those of the runs below it.
+    #[schema(value_type = String)]
+    pub cost: Amount,
+    /// Of those answers, the ones whose model has no price: what they cost is not in `cost`.
+    pub unpriced: u32,
+}
+
+/// A call in a run that names no tool, or whose arguments cannot be read: it counts, and has no record.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct UnreadCall {
+    pub run_id: RunId,
+    pub tool: String,
+    /// Its place in the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    pub code: String,
+    pub reason: String,
+    pub at: Timestamp,
 }
 
 /// A run with what happened in it.
@@ -72,6 +109,8 @@ pub struct RunView {
     pub runs: Vec<RunSummary>,
     /// The newest, of the whole tree if it is a root.
     pub calls: Vec<CallSummary>,
+    /// The newest that could not be read, of the whole tree if it is a root. They are in no list of calls.
+    pub unread: Vec<UnreadCall>,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -82,8 +121,22 @@ pub struct StepView {
 }
 
 impl Engine {
-    pub async fn open_run(&self, caller: &Caller, new: NewRun) -> Result<Run, Fault> {
-        self.open_run_with(caller, new, |_, _| {}).await
+    pub async fn open_run(&self, caller: &Caller, mut new: NewRun) -> Result<Run, Fault> {
+        caller.require(&Permission::CALLS_CREATE)?;
+        let key = match new.request_id.take() {
+            Some(id) => Some(Self::key_to_begin(caller, id, &new.body())?),
+            None => None,
+        };
+        let open = |key: Option<RequestKey>| async move {
+            let opened = self.open_run_with(caller, new, |change, run| {
+                if let Some(key) = &key {
+                    self.remember_begun(change, key, run.id);
+                }
+            });
+            Ok(Box::pin(opened).await?.id)
+        };
+        let id = self.begin_once(caller.tenant, key, open).await?;
+        self.store.run(caller.tenant, id).await?.ok_or_else(|| Fault::not_found("run", id))
     }
 
     /// The same, with what else must hold in the commit that opens it.
@@ -109,7 +162,7 @@ impl Engine {
         more: impl FnOnce(&mut Change, &Run) + Send,
     ) -> Result<Run, Fault> {
         caller.require(&Permission::CALLS_CREATE)?;
-        let NewRun { id, kind, title, agent, parent_run_id: _, limits, labels, origins } = new;
+        let NewRun { id, request_id: _, kind, title, agent, parent_run_id: _, limits, labels, origins } = new;
         check_title("title", title.as_deref())?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
@@ -286,20 +339,63 @@ impl Engine {
         if caller.agent.is_some() {
             page.items.retain(|run| run.agent_id == caller.agent);
         }
-        Ok(Page { items: self.named_runs(caller.tenant, page.items).await?, next_cursor: page.next_cursor })
+        Ok(Page { items: self.named_runs(caller, page.items).await?, next_cursor: page.next_cursor })
     }
 
-    async fn named_runs(&self, tenant: TenantId, runs: Vec<Run>) -> Result<Vec<RunSummary>, Fault> {
+    async fn named_runs(&self, caller: &Caller, runs: Vec<Run>) -> Result<Vec<RunSummary>, Fault> {
+        let tenant = caller.tenant;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(tenant)?;
         let people: Vec<String> = runs.iter().map(|run| run.principal.to_string()).collect();
         let names = self.names(tenant, people.iter().map(String::as_str)).await?;
-        let named = |run: Run| RunSummary {
-            agent_name: run.agent_id.and_then(|id| registry.agents.get(&id)).map(|agent| agent.spec.name.to_string()),
-            principal_name: names.of_principal(run.principal),
-            run,
+        let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
+        let mut sums = self.store.run_sums(tenant, &ids).await?;
+        let mut prompts = self.prompts_for(caller, &ids).await?;
+        let named = |run: Run| {
+            let RunSums { cost, unpriced } = sums.remove(&run.id).unwrap_or_default();
+            let agent = run.agent_id.and_then(|id| registry.agents.get(&id));
+            RunSummary {
+                agent_name: agent.map(|agent| agent.spec.name.to_string()),
+                principal_name: names.of_principal(run.principal),
+                prompt: prompts.remove(&run.id),
+                cost,
+                unpriced,
+                run,
+            }
         };
         Ok(runs.into_iter().map(named).collect())
+    }
+
+    /// What the agents of these runs were asked, as far as reading it brings nobody a label that they have not: a list
+    /// changes nothing.
+    async fn prompts_for(&self, caller: &Caller, runs: &[RunId]) -> Result<HashMap<RunId, String>, Fault> {
+        if matches!(self.sight(caller).await?, Sight::Token(TokenSight { tools: Some(_), .. })) {
+            return Ok(HashMap::new());
+        }
+        let is_person = matches!(caller.credential, Credential::BrowserSession(_));
+        let seen = self.seen_just_now(caller).await?.labels;
+        let asked = self.store.asked_of(caller.tenant, runs).await?;
+        let shown =
+            asked.into_iter().filter(|(_, _, labels)| is_person || Labels::from(labels.as_slice()).is_within(seen));
+        Ok(shown.map(|(run, prompt, _)| (run, prompt)).collect())
+    }
+
+    /// The newest calls of a run, or of the whole tree, that could not be read.
+    async fn unread_of(&self, tenant: TenantId, run: &Run) -> Result<Vec<UnreadCall>, Fault> {
+        let mut found = Vec::new();
+        for event in self.store.events_without_call(tenant, run, EventType::ToolFailed, SHOWN_CALLS_MAX).await? {
+            let text = |member: &str| event.data.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+            found.push(UnreadCall {
+                run_id: event.run_id,
+                tool: text("tool"),
+                seq: event.data.get("seq").and_then(Value::as_u64).and_then(|seq| u32::try_from(seq).ok()),
+                call_id: Some(text("call_id")).filter(|id| !id.is_empty()),
+                code: text("code"),
+                reason: text("reason"),
+                at: event.at,
+            });
+        }
+        Ok(found)
     }
 
     /// A run with its steps, the runs under it and its newest calls. The run of a lone call is made up from the call.
@@ -331,9 +427,12 @@ impl Engine {
         let calls = self.list_calls(caller, &filter, None, SHOWN_CALLS_MAX).await?.items;
         let others = runs.into_iter().filter(|under| under.id != run.id);
         let mut named =
-            self.named_runs(tenant, std::iter::once(run.clone()).chain(others).collect()).await?.into_iter();
+            self.named_runs(caller, std::iter::once(run.clone()).chain(others).collect()).await?.into_iter();
+        // A token for some tools is not told which others were asked for.
+        let is_whole = !matches!(self.sight(caller).await?, Sight::Token(TokenSight { tools: Some(_), .. }));
+        let unread = if is_whole { self.unread_of(tenant, &run).await? } else { Vec::new() };
         let Some(run) = named.next() else { return Err(Fault::not_found("run", id)) };
-        Ok(RunView { run, steps, runs: named.collect(), calls })
+        Ok(RunView { run, steps, runs: named.collect(), calls, unread })
     }
 
     async fn lone_run(&self, caller: &Caller, id: RunId) -> Result<RunView, Fault> {
@@ -371,6 +470,7 @@ impl Engine {
             created_at: call.created_at,
             updated_at: call.completed_at.unwrap_or(call.created_at),
         };
+        let cost = call.cost.unwrap_or_default();
         let calls = vec![CallSummary {
             id: call.id,
             call_id: call.call_id,
@@ -399,8 +499,8 @@ impl Engine {
             completed_at: call.completed_at,
         }];
         let principal_name = calls.first().and_then(|call| call.principal_name.clone());
-        let run = RunSummary { run, agent_name: details.agent_name, principal_name };
-        Ok(RunView { run, steps: Vec::new(), runs: Vec::new(), calls })
+        let run = RunSummary { run, agent_name: details.agent_name, principal_name, prompt: None, cost, unpriced: 0 };
+        Ok(RunView { run, steps: Vec::new(), runs: Vec::new(), calls, unread: Vec::new() })
     }
 
     pub async fn add_step(&self, caller: &Caller, run: RunId, title: &str) -> Result<Step, Fault> {
@@ -410,6 +510,8 @@ impl Engine {
         if run.state.is_final() {
             return Err(Fault::conflict(format!("the run is {}", run.state), "open another run"));
         }
+        let remedy = "open a run below it with `parent_run_id`, and take steps there";
+        self.check_undriven(caller.tenant, &run, "steps", remedy).await?;
         let now = self.clock.now();
         let agent_id = caller.agent.or(run.agent_id);
         let step = Step {

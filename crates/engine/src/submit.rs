@@ -570,11 +570,14 @@ impl Engine {
         error: ToolError,
     ) -> Result<Envelope, Fault> {
         let (now, tenant) = (self.clock.now(), caller.tenant);
+        let call_id = self.run_key(tenant, run).await?.call_id(tool, &json::canonical(&input), seq);
         let code = serde_json::to_value(error.code).unwrap_or_default();
         let data: Map<String, Value> = [
             ("tool".to_owned(), Value::from(tool)),
             ("code".to_owned(), code),
             ("reason".to_owned(), Value::from(error.reason())),
+            ("seq".to_owned(), seq.into()),
+            ("call_id".to_owned(), call_id.as_str().into()),
         ]
         .into_iter()
         .collect();
@@ -584,12 +587,11 @@ impl Engine {
         change.append_events(run, Place::Counted, None, &[event], now);
         self.store.commit(change).await?;
         self.signal(tenant, run, None);
-        let run_key = self.run_key(tenant, run).await?;
         Ok(Envelope {
             id: CallId::new(&self.clock, &self.rng),
             status: Status::Failed,
             run_id: run,
-            call_id: run_key.call_id(tool, &json::canonical(&input), seq),
+            call_id,
             name: tool.to_owned(),
             version: String::new(),
             input,

@@ -38,6 +38,7 @@ CREATE TABLE runs (
 ) {strict};
 CREATE INDEX runs_principal ON runs (tenant_id, principal, id);
 CREATE INDEX runs_root ON runs (tenant_id, root_run_id, id);
+CREATE INDEX runs_parent ON runs (tenant_id, parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_frozen ON runs (tenant_id, agent_id) WHERE frozen_at IS NOT NULL;
 CREATE INDEX runs_open ON runs (tenant_id, state, id) WHERE state IN ('queued', 'running', 'waiting_human');
 
@@ -72,6 +73,9 @@ CREATE TABLE agent_runs (
     begun_by {uuid},
     -- For whom it is remembered what the answer of that call has seen: a label context.
     reader TEXT,
+    -- The beginning of the prompt, in one line, and the labels of whoever asked: for lists of runs.
+    asked TEXT,
+    asked_labels {int} NOT NULL DEFAULT 0,
     outputs TEXT,
     is_open {int} NOT NULL DEFAULT 1,
     -- Questions that went out and have no answer, and what they count for: all that was held for them.
@@ -577,6 +581,8 @@ CREATE TABLE usage (
     units {int} NOT NULL,
     -- Questions that hosted agents asked their models. They are of no tool: its id is nil.
     questions {int} NOT NULL DEFAULT 0,
+    -- Of those, the ones whose model has no price: what they cost is in no sum.
+    unpriced {int} NOT NULL DEFAULT 0,
     input_tokens {int} NOT NULL DEFAULT 0,
     cached_tokens {int} NOT NULL DEFAULT 0,
     output_tokens {int} NOT NULL DEFAULT 0,

@@ -4,6 +4,7 @@
 //! texts mean. A plan, an answer and an output are the agents' own words, kept as they were written.
 
 use serde::{Deserialize, Serialize};
+use toolgate_contracts::definition::Label;
 use toolgate_contracts::{Amount, CallId, Envelope, Fault, RunId, TenantId, Timestamp};
 
 use crate::approvals::Asker;
@@ -34,6 +35,9 @@ pub struct AgentRun {
     pub begun_by: Option<CallId>,
     /// For whom it is remembered what the answer of that call has seen.
     pub reader: Option<String>,
+    /// The beginning of the prompt, in one line, until it is erased; and the labels of whoever asked.
+    pub asked: Option<String>,
+    pub asked_labels: Vec<Label>,
     pub outputs: Option<serde_json::Value>,
     pub is_open: bool,
     /// Questions that went out and have no answer, and what they count for.
@@ -86,7 +90,7 @@ pub struct DueRun {
 
 const COLUMNS: &str =
     "run_id, plan, asker, holder, waits_for, for_call, outputs, is_open, created_at, begun_by, reader, unanswered,
-    unanswered_input, unanswered_output, unanswered_micros";
+    unanswered_input, unanswered_output, unanswered_micros, asked, asked_labels";
 
 impl Change {
     pub fn insert_agent_run(&mut self, run: &AgentRun) -> &mut Self {
@@ -99,6 +103,8 @@ impl Change {
             for_call,
             begun_by,
             reader,
+            asked,
+            asked_labels,
             outputs: _,
             is_open: _,
             unanswered: _,
@@ -107,8 +113,9 @@ impl Change {
         } = run;
         self.then(
             "INSERT INTO agent_runs
-                (tenant_id, run_id, plan, asker, holder, waits_for, for_call, created_at, begun_by, reader)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                (tenant_id, run_id, plan, asker, holder, waits_for, for_call, created_at, begun_by, reader, asked,
+                 asked_labels)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             [
                 (*run).into(),
                 plan.to_string().into(),
@@ -119,6 +126,8 @@ impl Change {
                 (*created_at).into(),
                 (*begun_by).into(),
                 reader.clone().into(),
+                asked.clone().into(),
+                crate::labels::bits(asked_labels).into(),
             ],
         )
     }
@@ -261,6 +270,20 @@ impl Store {
         self.query(&Scope::Tenant(tenant), sql, vec![run.into()]).await?.iter().map(turn).collect()
     }
 
+    /// The turns from `first` on, at most so many.
+    pub async fn agent_turns_from(
+        &self,
+        tenant: TenantId,
+        run: RunId,
+        first: u32,
+        limit: u32,
+    ) -> Result<Vec<AgentTurn>, Error> {
+        let sql = "SELECT turn, holds, answer, asides, cost, asked_at, answered_at, may_take FROM agent_turns
+            WHERE tenant_id = $1 AND run_id = $2 AND turn >= $3 ORDER BY turn LIMIT $4";
+        let parameters = vec![run.into(), first.into(), limit.into()];
+        self.query(&Scope::Tenant(tenant), sql, parameters).await?.iter().map(turn).collect()
+    }
+
     /// Runs that nobody living is at and that could go on, or that ended without whoever hosted them, behind `after`. Those
     /// that `own` holds are among them: it knows itself which of them it is at.
     pub async fn due_agent_runs(&self, after: Option<RunId>, own: &str, now: Timestamp) -> Result<Vec<DueRun>, Error> {
@@ -320,6 +343,8 @@ fn agent_run(row: &Row) -> Result<AgentRun, Error> {
             output: count(13)?,
             cost: Some(Amount::from_micros(row.get(14)?)).filter(|cost| !cost.is_zero()),
         },
+        asked: row.get(15)?,
+        asked_labels: crate::labels::of_bits(row.get(16)?),
     })
 }
 

@@ -9,6 +9,7 @@ use toolgate_contracts::{CallId, RunId, TenantId, Timestamp};
 
 use crate::change::Change;
 use crate::error::Error;
+use crate::runs::Run;
 use crate::scope::Scope;
 use crate::{Kind, Row, Store};
 
@@ -120,6 +121,36 @@ impl Store {
         let mut events = Vec::new();
         for row in &rows {
             events.extend(unpacked(row)?.into_iter().filter(|event| event.seq.is_some_and(|seq| seq > after)));
+        }
+        Ok(events)
+    }
+
+    /// The newest events of one type that are of no recorded call, oldest first: of a run, or of the whole tree if it is a
+    /// root.
+    pub async fn events_without_call(
+        &self,
+        tenant: TenantId,
+        run: &Run,
+        event_type: EventType,
+        limit: u32,
+    ) -> Result<Vec<Event>, Error> {
+        let runs = if run.root_run_id == run.id {
+            "run_id IN (SELECT r.id FROM runs r WHERE r.tenant_id = $1 AND r.root_run_id = $2)"
+        } else {
+            "run_id = $2"
+        };
+        let sql = format!(
+            "SELECT run_id, seq, events FROM events
+             WHERE tenant_id = $1 AND {runs} AND call_id IS NULL AND events LIKE $3
+             ORDER BY created_at DESC, seq DESC LIMIT $4"
+        );
+        let named = serde_json::to_value(event_type).unwrap_or_default();
+        let parameters = vec![run.id.into(), format!("%{named}%").into(), limit.into()];
+        let rows = self.query(&Scope::Tenant(tenant), &sql, parameters).await?;
+        let mut events = Vec::new();
+        for row in rows.iter().rev() {
+            let of_type = |event: &Event| event.event_type == event_type && event.call_id.is_none();
+            events.extend(unpacked(row)?.into_iter().filter(of_type));
         }
         Ok(events)
     }

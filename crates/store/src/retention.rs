@@ -48,7 +48,7 @@ macro_rules! emptying {
                 closed!("workflow_runs", $which)
             ),
             concat!(
-                "UPDATE agent_runs SET plan = '{}', outputs = NULL WHERE tenant_id = $1 AND ",
+                "UPDATE agent_runs SET plan = '{}', asked = NULL, outputs = NULL WHERE tenant_id = $1 AND ",
                 closed!("agent_runs", $which)
             ),
         ]

@@ -1,9 +1,13 @@
 //! Runs and their steps.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::event::NewEvent;
-use toolgate_contracts::{AgentId, Fault, Limits, Page, Principal, RunId, StepId, TenantId, Timestamp, WorkspaceId};
+use toolgate_contracts::{
+    AgentId, Amount, Fault, Limits, Page, Principal, RunId, StepId, TenantId, Timestamp, WorkspaceId,
+};
 use utoipa::ToSchema;
 
 use crate::calls::{Sight, TokenSight};
@@ -11,16 +15,18 @@ use crate::change::{Change, Expect};
 use crate::cursor::ListOf;
 use crate::error::Error;
 use crate::scope::Scope;
-use crate::{Row, Store, Value};
+use crate::{Kind, Row, Store, Value};
 
 pub use toolgate_contracts::call::{RunKind, RunState};
 
 /// Which runs are listed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RunFilter {
     pub state: Option<RunState>,
     pub agent: Option<AgentId>,
     pub kind: Option<RunKind>,
+    /// Of this workflow, by its name.
+    pub workflow: Option<String>,
 }
 
 /// A run as it is kept.
@@ -67,6 +73,15 @@ pub struct Step {
     pub agent_id: Option<AgentId>,
     pub title: String,
     pub created_at: Timestamp,
+}
+
+/// What a run took, with all below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunSums {
+    /// Of its calls and of its model's answers.
+    pub cost: Amount,
+    /// Answers of a model that has no price.
+    pub unpriced: u32,
 }
 
 const COLUMNS: &str =
@@ -268,16 +283,62 @@ impl Store {
         rows.first().map(step).transpose()
     }
 
+    /// What each of these runs took, with all below it.
+    pub async fn run_sums(&self, tenant: TenantId, runs: &[RunId]) -> Result<HashMap<RunId, RunSums>, Error> {
+        if runs.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let (from, to) = micros(self.kind());
+        let sql = format!(
+            "WITH RECURSIVE below (top, id) AS (
+                SELECT r.id, r.id FROM runs r WHERE r.tenant_id = $1 AND r.id IN ({})
+                UNION ALL
+                SELECT b.top, r.id FROM below b JOIN runs r ON r.tenant_id = $1 AND r.parent_run_id = b.id
+            ), took (top, cost, unpriced) AS (
+                SELECT b.top, {from}c.cost{to}, 0 FROM below b
+                JOIN calls c ON c.tenant_id = $1 AND c.run_id = b.id WHERE c.cost IS NOT NULL
+                UNION ALL
+                SELECT b.top, coalesce({from}t.cost{to}, 0), CASE WHEN t.cost IS NULL THEN 1 ELSE 0 END FROM below b
+                JOIN agent_turns t ON t.tenant_id = $1 AND t.run_id = b.id WHERE t.answered_at IS NOT NULL
+                UNION ALL
+                SELECT b.top, a.unanswered_micros, 0 FROM below b
+                JOIN agent_runs a ON a.tenant_id = $1 AND a.run_id = b.id WHERE a.unanswered_micros > 0
+            )
+            SELECT top, CAST(sum(cost) AS bigint), CAST(sum(unpriced) AS bigint) FROM took GROUP BY top",
+            places(runs.len())
+        );
+        let rows = self.query(&Scope::Tenant(tenant), &sql, runs.iter().map(|run| (*run).into()).collect()).await?;
+        let sums = |row: &Row| -> Result<_, Error> {
+            let unpriced = u32::try_from(row.get::<i64>(2)?).unwrap_or(u32::MAX);
+            Ok((row.get(0)?, RunSums { cost: Amount::from_micros(row.get(1)?), unpriced }))
+        };
+        rows.iter().map(sums).collect()
+    }
+
+    /// What the agents of these runs were asked, in one line, with the labels of whoever asked.
+    pub async fn asked_of(&self, tenant: TenantId, runs: &[RunId]) -> Result<Vec<(RunId, String, Vec<Label>)>, Error> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "SELECT run_id, asked, asked_labels FROM agent_runs
+             WHERE tenant_id = $1 AND asked IS NOT NULL AND run_id IN ({})",
+            places(runs.len())
+        );
+        let rows = self.query(&Scope::Tenant(tenant), &sql, runs.iter().map(|run| (*run).into()).collect()).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?, crate::labels::of_bits(row.get(2)?)))).collect()
+    }
+
     /// Runs with rows of their own, newest first: everyone's, or those of a viewer and the agents they manage.
     pub async fn runs(
         &self,
         tenant: TenantId,
         sight: &Sight,
-        RunFilter { state, agent, kind }: RunFilter,
+        RunFilter { state, agent, kind, workflow }: RunFilter,
         cursor: Option<&str>,
         limit: u32,
     ) -> Result<Page<Run>, Fault> {
-        let filter = format!("{state:?} {agent:?} {kind:?}");
+        let filter = format!("{state:?} {agent:?} {kind:?} {workflow:?}");
         let list = ListOf { tenant, list: "runs", filter: &filter };
         let before = cursor.map(|cursor| list.key(cursor)).transpose()?;
         let mut condition = String::new();
@@ -297,6 +358,12 @@ impl Store {
         }
         if let Some(kind) = kind {
             condition = format!("{condition} AND kind = ${}", bind(kind.as_str().into(), &mut parameters));
+        }
+        if let Some(workflow) = workflow {
+            let name = bind(workflow.into(), &mut parameters);
+            condition = format!(
+                "{condition} AND id IN (SELECT w.run_id FROM workflow_runs w WHERE w.tenant_id = $1 AND w.workflow = ${name})"
+            );
         }
         match sight {
             Sight::Everything => {}
@@ -327,6 +394,19 @@ impl Store {
         items.truncate(limit as usize);
         let next_cursor = if more { items.last().map(|last| list.cursor(&last.id.to_string())) } else { None };
         Ok(Page { items, next_cursor })
+    }
+}
+
+/// `$2, $3, …`: behind the tenant.
+fn places(count: usize) -> String {
+    (2..count + 2).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Decimal text as whole micros.
+const fn micros(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Sqlite => ("CAST(round(CAST(", " AS REAL) * 1000000) AS INTEGER)"),
+        Kind::Postgres => ("CAST(CAST(", " AS numeric) * 1000000 AS bigint)"),
     }
 }
 

@@ -64,7 +64,7 @@ impl Workflows {
     }
 
     /// A tool that is made of a workflow and could be called.
-    pub(crate) fn published_as(&self, caller: &Caller, workflow: &str) -> Result<Option<String>, Fault> {
+    pub fn published_as(&self, caller: &Caller, workflow: &str) -> Result<Option<String>, Fault> {
         let snapshot = self.registry().snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let found = registry.tools().find(|tool| {

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolgate_contracts::runner::WorkflowRunner;
 use toolgate_contracts::{
-    Amount, Caller, Definition, ErrorCode, Fault, FaultKind, Limits, Runner as Kind, Slug, ToolError,
+    Amount, Caller, Definition, ErrorCode, Fault, FaultKind, Limits, Runner as Kind, Slug, ToolError, ToolRef,
 };
 use toolgate_engine::runs::TOO_DEEP;
 use toolgate_engine::{Call, Engine, Outcome, Permit, Runner};
@@ -35,6 +35,38 @@ impl PublishedWorkflows {
         })
     }
 
+    /// What its nodes may call, the strongest first: whoever decides on the call decides on no less.
+    async fn planned(&self, call: &Call) -> Result<Value, ToolError> {
+        let WorkflowRunner { workflow: name, revision } = runner_of(&call.tool.definition)?;
+        let workflows = self.workflows()?;
+        let loaded = workflows.load(&call.caller, name, *revision).await;
+        let (_, workflow) = loaded.map_err(|fault| refused(name, &fault))?;
+        let uses = workflow.uses();
+        let snapshot = workflows.registry().snapshot();
+        let registry = snapshot.tenant(call.tenant).map_err(|fault| ToolError::of(&fault))?;
+        let today = workflows.registry().now().day();
+        let mut tools = Vec::with_capacity(uses.tools.len());
+        for tool in &uses.tools {
+            let found = tool.parse::<ToolRef>().ok().and_then(|reference| registry.resolve(&reference, &today));
+            tools.push(match found {
+                Some(found) => {
+                    let (class, risk) = (found.definition.class(), found.definition.effective_risk());
+                    (Some((class, risk)), format!("{} ({class}, risk {risk})", found.tool.name))
+                }
+                None => (None, format!("{tool} (not there)")),
+            });
+        }
+        tools.sort_by(|(one, by), (other, than)| other.cmp(one).then_with(|| by.cmp(than)));
+        tools.dedup();
+        let tools: Vec<String> = tools.into_iter().map(|(_, tool)| tool).collect();
+        let would_run = json!({"workflow": name, "revision": workflow.revision, "input": *call.input});
+        let mut plan = json!({"would_run": would_run, "workflow": name, "calls": tools});
+        if uses.agents {
+            plan["asks"] = "agents, which call what they have".into();
+        }
+        Ok(plan)
+    }
+
     async fn hand_over(&self, call: &Call) -> Result<(), ToolError> {
         let workflows = self.workflows()?;
         let WorkflowRunner { workflow, revision } = runner_of(&call.tool.definition)?;
@@ -43,7 +75,7 @@ impl PublishedWorkflows {
         let stated = call.tool.definition.timeout_ms.is_some();
         let limits = Limits { max_wall_s: stated.then(|| call.timeout.as_secs().max(1)), ..Limits::default() };
         let input = call.input.as_object().cloned().unwrap_or_default();
-        let new = NewWorkflowRun { input, revision: *revision, limits };
+        let new = NewWorkflowRun { input, revision: *revision, limits, request_id: None };
         let within = Within {
             parent: call.in_run.then_some(call.run),
             call: call.id,
@@ -68,10 +100,7 @@ impl Runner for PublishedWorkflows {
     }
 
     fn plan<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, ToolError>> {
-        let plan = runner_of(&call.tool.definition).map(|WorkflowRunner { workflow, revision }| {
-            json!({"would_run": {"workflow": workflow, "revision": revision, "input": *call.input}})
-        });
-        Box::pin(std::future::ready(plan))
+        Box::pin(self.planned(call))
     }
 
     fn refuses(&self, _definition: &Definition) -> Option<ToolError> {

@@ -154,7 +154,9 @@ impl Host {
     ) -> Result<Option<AgentTurn>, Fault> {
         let now = self.0.engine.now();
         let turn = asked.turn;
-        let Answered { turn: said, tries, cost, provider: _, kind: _ } = answered;
+        let Answered { turn: said, tries, cost, provider: _, kind } = answered;
+        // Nobody is owed anything for what is read from a file.
+        let cost = cost.or((kind == ProviderKind::Scripted).then_some(Amount::ZERO));
         let Usage { input, cached, output } = said.usage;
         // What may have been taken at most, where nobody says what was.
         let used = if said.usage_unknown { asked.may_take } else { ModelUsed { input, cached, output, cost } };

@@ -7,12 +7,12 @@ use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::{AgentState, CallId, Caller, Fault, FaultKind, Limits, Permission, RunId};
 use toolgate_engine::Engine;
-use toolgate_engine::begun::BEGUN_ALREADY;
 use toolgate_engine::runs::NewRun;
 use toolgate_expression::Text;
 use toolgate_policy::labels::Origins;
 use toolgate_store::agent_runs::{AgentRun, ModelUsed};
 use toolgate_store::approvals::Asker;
+use toolgate_store::calls::RequestKey;
 use toolgate_store::catalog::StoredAgent;
 use utoipa::ToSchema;
 
@@ -20,6 +20,8 @@ use super::Host;
 use crate::conversation::{BoundBy, Plan};
 
 pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
+/// What of a prompt stands in lists of runs.
+const BEGINNING_CHARS_MAX: usize = 160;
 /// Skills of one agent together; a skill that does not fit is named, and its text is left out.
 const SKILLS_BYTES_MAX: usize = 128 * 1024;
 /// What a model may write in one answer, where the agent does not say.
@@ -89,17 +91,24 @@ impl Host {
         let unknown = || Fault::not_found("agent", agent).at("/agent");
         let agent = registry.agent(agent).filter(|agent| agent.tenant == caller.tenant).ok_or_else(unknown)?;
         // Neither for a call nor for a workflow, which chose the run's id.
-        let is_direct = begun_by.is_none() && new.id.is_none();
-        check_credential(caller, agent, is_direct)?;
+        check_credential(caller, agent, begun_by.is_none() && new.id.is_none())?;
         let key = match new.request_id.take() {
             Some(id) => Some(Engine::key_to_begin(caller, id, &new.body(agent))?),
             None => None,
         };
-        if let Some(key) = &key
-            && let Some(run) = self.0.engine.begun_before(caller.tenant, key).await?
-        {
-            return Ok(run);
-        }
+        let engine = &self.0.engine;
+        engine.begin_once(caller.tenant, key, |key| Box::pin(self.begin(caller, agent, new, begun_by, key))).await
+    }
+
+    async fn begin(
+        &self,
+        caller: &Caller,
+        agent: &StoredAgent,
+        new: NewAgentRun,
+        begun_by: Option<BegunBy>,
+        key: Option<RequestKey>,
+    ) -> Result<RunId, Fault> {
+        let is_direct = begun_by.is_none() && new.id.is_none();
         if agent.state == AgentState::Frozen {
             let told = format!("the agent {} is frozen", agent.spec.name);
             return Err(Fault::conflict(told, "an administrator lets it go on with `toolgate agent unfreeze`"));
@@ -138,7 +147,8 @@ impl Host {
         let plan = Box::pin(self.plan(&acting, agent, prompt, bounds)).await?;
         let plan_text = serde_json::to_value(&plan).map_err(Fault::internal)?;
         let kind = RunKind::Agent;
-        let new = NewRun { id, kind, title: Some(title), agent: None, parent_run_id, limits, labels, origins };
+        let title = Some(title);
+        let new = NewRun { id, request_id: None, kind, title, agent: None, parent_run_id, limits, labels, origins };
         let engine = &self.0.engine;
         let opened = engine.open_run_below(&opener, parent, new, |change, run| {
             if let Some(key) = &key {
@@ -153,6 +163,8 @@ impl Host {
                 for_call,
                 begun_by,
                 reader,
+                asked: beginning(&plan.prompt),
+                asked_labels: run.labels.clone(),
                 outputs: None,
                 is_open: true,
                 unanswered: 0,
@@ -160,14 +172,7 @@ impl Host {
                 created_at: run.created_at,
             });
         });
-        let run = match (Box::pin(opened).await, &key) {
-            (Ok(run), _) => run,
-            // The same request was a moment faster.
-            (Err(fault), Some(key)) if fault.broken_rule() == Some(BEGUN_ALREADY) => {
-                return self.0.engine.begun_before(caller.tenant, key).await?.ok_or(fault);
-            }
-            (Err(fault), _) => return Err(fault),
-        };
+        let run = Box::pin(opened).await?;
         self.drive_soon(caller.tenant, run.id);
         Ok(run.id)
     }
@@ -274,6 +279,27 @@ fn rendered(prompt: String, variables: Option<Map<String, Value>>) -> Result<Str
         return Err(Fault::invalid(told, format!("use 1 to {PROMPT_BYTES_MAX} bytes")).at("/prompt"));
     }
     Ok(prompt)
+}
+
+/// Of a prompt what a list shows: so much of it in one line.
+fn beginning(prompt: &str) -> Option<String> {
+    let mut line = String::with_capacity(BEGINNING_CHARS_MAX);
+    let mut chars = 0;
+    for word in prompt.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+            chars += 1;
+        }
+        for char in word.chars() {
+            if chars == BEGINNING_CHARS_MAX {
+                line.push('…');
+                return Some(line);
+            }
+            line.push(char);
+            chars += 1;
+        }
+    }
+    (!line.is_empty()).then_some(line)
 }
 
 /// Of both, the stricter, each by itself. Which tools an agent has is the tool set's business.

@@ -54,6 +54,8 @@ pub struct TurnView {
     pub input_tokens: u64,
     pub cached_tokens: u64,
     pub output_tokens: u64,
+    /// Those are what was held for it: there is no answer yet, or the provider did not say what it took.
+    pub is_held: bool,
     /// By the provider's prices; absent where nobody wrote any.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -100,23 +102,22 @@ impl Host {
         let (_, kept) = self.readable(caller, id).await?;
         let filter = id.to_string();
         let list = ListOf { tenant, list: "turns", filter: &filter };
-        let behind = cursor.map(|cursor| list.key(cursor)).transpose()?.and_then(|key| key.parse::<u32>().ok());
+        // Calls have their places by what all answers before asked for, so a cursor says how many those were.
+        let key = cursor.map(|cursor| list.key(cursor)).transpose()?.unwrap_or_default();
+        let (from, mut first) = key.split_once(' ').map_or((0, 0), |(turn, first)| {
+            (turn.parse().unwrap_or_default(), first.parse::<u32>().unwrap_or_default())
+        });
         let mut views = Vec::new();
         let mut next_cursor = None;
-        // Calls have their places by what all answers before asked for.
-        let mut first: u32 = 0;
-        for turn in self.0.store.agent_turns(tenant, id).await? {
+        for turn in self.0.store.agent_turns_from(tenant, id, from, limit.saturating_add(1)).await? {
+            if views.len() == limit as usize {
+                next_cursor = Some(list.cursor(&format!("{} {first}", turn.turn)));
+                break;
+            }
             let said = turn.answer.is_some().then(|| answer_of(&turn)).transpose()?;
             let calls = said.as_ref().map_or(0, |said| u32::try_from(said.calls.len()).unwrap_or(u32::MAX));
             let places = first..first.saturating_add(calls);
             first = places.end;
-            if behind.is_some_and(|behind| turn.turn <= behind) {
-                continue;
-            }
-            if views.len() == limit as usize {
-                next_cursor = views.last().map(|last: &TurnView| list.cursor(&last.turn.to_string()));
-                break;
-            }
             views.push(self.turn((tenant, id), &kept, turn, said, places).await?);
         }
         if !views.is_empty() {
@@ -151,15 +152,17 @@ impl Host {
             is_cut: false,
             stop: None,
             calls: Vec::new(),
-            input_tokens: 0,
-            cached_tokens: 0,
-            output_tokens: 0,
+            input_tokens: turn.may_take.input,
+            cached_tokens: turn.may_take.cached,
+            output_tokens: turn.may_take.output,
+            is_held: state != TurnState::Erased,
             cost: turn.cost,
             asked_at: turn.asked_at,
             answered_at: turn.answered_at,
             duration_ms: took.and_then(|took| u64::try_from(took).ok()),
         };
         let Some(said) = said else { return Ok(view) };
+        view.is_held = said.usage_unknown;
         // Where the provider said nothing of it, what was held for it counts.
         let ModelUsed { input, cached, output, cost: _ } = turn.may_take;
         let Usage { input, cached, output } =

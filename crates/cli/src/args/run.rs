@@ -18,6 +18,9 @@ pub enum RunCommand {
         /// Of agents, of workflows, or of calls that somebody makes by themselves
         #[arg(long, value_parser = one_of(RunKind::ALL, RunKind::as_str))]
         kind: Option<String>,
+        /// Of this workflow
+        #[arg(long, value_name = "NAME")]
+        workflow: Option<String>,
         #[command(flatten)]
         paging: Paging,
     },
@@ -69,6 +72,9 @@ pub struct NewRun {
     /// The run under whose root this one stands
     #[arg(long, value_name = "ID")]
     pub parent: Option<String>,
+    /// The same id again within 24 hours is the first run instead of another
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
     #[command(flatten)]
     pub limits: RunLimits,
 }

@@ -91,6 +91,9 @@ pub struct WorkflowRun {
     /// What it is begun with: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub input: String,
+    /// The same id again within 24 hours is the first run instead of another
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
     /// Print the run as it begins, and wait for nothing
     #[arg(long)]
     pub no_wait: bool,

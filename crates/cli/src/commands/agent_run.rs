@@ -10,7 +10,7 @@ use crate::args::AgentRun;
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Output, clean, note, print, text_of};
+use crate::output::{Output, clean, is_nothing, note, print, text_of};
 
 pub async fn start(new: AgentRun, client: &Client, output: &Output) -> Done {
     let AgentRun { agent, prompt, variables, title, parent, limits, request_id, detach } = new;
@@ -59,6 +59,7 @@ async fn attend(run: &str, client: &Client, output: &Output) -> Done {
     })?;
     let mut follower = client.follow(run)?;
     let mut told = BTreeSet::new();
+    let mut words = events::Told::default();
     let mut is_told = true;
     loop {
         if is_told {
@@ -66,7 +67,7 @@ async fn attend(run: &str, client: &Client, output: &Output) -> Done {
             if is_left(&seen) {
                 // Much may have happened between the last event that came and the end.
                 if !output.is_json() {
-                    tell_rest(run, &mut told, client, output).await?;
+                    tell_rest(run, (&mut told, &mut words), client, output).await?;
                 }
                 return end(&seen, client, output);
             }
@@ -80,7 +81,7 @@ async fn attend(run: &str, client: &Client, output: &Output) -> Done {
             }
         };
         if !output.is_json() && told.insert(events::key(&event)) {
-            note(&events::line(&event, output.paint()));
+            words.hear(&event, output.paint()).iter().for_each(|line| note(line));
         }
         is_told = event["type"].as_str().is_some_and(|kind| kind.starts_with("run."));
     }
@@ -89,15 +90,16 @@ async fn attend(run: &str, client: &Client, output: &Output) -> Done {
 /// What the log says and was not told yet.
 async fn tell_rest(
     run: &str,
-    told: &mut BTreeSet<events::Key>,
+    (told, words): (&mut BTreeSet<events::Key>, &mut events::Told),
     client: &Client,
     output: &Output,
 ) -> Result<(), Failure> {
     for event in events::all(run, client).await? {
         if told.insert(events::key(&event)) {
-            note(&events::line(&event, output.paint()));
+            words.hear(&event, output.paint()).iter().for_each(|line| note(line));
         }
     }
+    words.rest().iter().for_each(|line| note(line));
     Ok(())
 }
 
@@ -151,7 +153,7 @@ fn used(run: &Value) -> String {
     let [turns, read, wrote, cost] =
         ["turns", "input_tokens", "output_tokens", "cost"].map(|member| text_of(model_use, member));
     let calls = run["outputs"]["tool_order"].as_array().map_or(0, Vec::len);
-    let cost = if cost.is_empty() { String::new() } else { format!(", {cost}") };
+    let cost = if is_nothing(&cost) { String::new() } else { format!(", {cost}") };
     let scripted = if model_use["scripted"] == true { " (scripted: no model was asked)" } else { "" };
     let questions = if turns == "1" { "question" } else { "questions" };
     let times = if calls == 1 { "call" } else { "calls" };

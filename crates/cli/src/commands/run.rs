@@ -11,7 +11,7 @@ use crate::args::{NewRun, RunCommand, RunLimits, ShowRun};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Output, Table, items_of, text_of, time_of};
+use crate::output::{Output, Table, is_nothing, items_of, text_of, time_of};
 
 /// How many calls of a run are asked for their steps.
 const SPANS_MAX: usize = 200;
@@ -19,14 +19,15 @@ const SPANS_MAX: usize = 200;
 pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done {
     match command {
         RunCommand::Create(new) => create(new, client, output).await,
-        RunCommand::List { state, kind, paging } => {
-            list::show(&["runs"], &[("state", state), ("kind", kind)], paging, (client, output), |runs, paint| {
-                let mut table =
-                    Table::new(["BEGAN", "ID", "KIND", "STATE", "CALLS", "TITLE"]).drops(["BEGAN", "CALLS", "KIND"]);
+        RunCommand::List { state, kind, workflow, paging } => {
+            let query = [("state", state), ("kind", kind), ("workflow", workflow)];
+            list::show(&["runs"], &query, paging, (client, output), |runs, paint| {
+                let mut table = Table::new(["BEGAN", "ID", "KIND", "STATE", "CALLS", "COST", "TITLE", "PROMPT"])
+                    .drops(["BEGAN", "CALLS", "KIND", "COST", "PROMPT"]);
                 for run in items_of(runs) {
-                    let [id, kind, state, calls, title] =
-                        ["id", "kind", "state", "calls_counted", "title"].map(|member| text_of(run, member));
-                    table.row([time_of(run, "created_at"), id, kind, state, calls, title]);
+                    let [id, kind, state, calls, title, prompt] =
+                        ["id", "kind", "state", "calls_counted", "title", "prompt"].map(|member| text_of(run, member));
+                    table.row([time_of(run, "created_at"), id, kind, state, calls, cost_of(run), title, prompt]);
                 }
                 table.render(paint, "No runs; open one with `toolgate run create --title TITLE`.")
             })
@@ -52,11 +53,23 @@ pub async fn run(command: RunCommand, client: &Client, output: &Output) -> Done 
     }
 }
 
+/// What a run cost, as far as it is known: a model without a price cost something all the same.
+pub fn cost_of(run: &Value) -> String {
+    let cost = text_of(run, "cost");
+    match (run["unpriced"].as_u64().unwrap_or_default(), is_nothing(&cost)) {
+        (0, _) => cost,
+        (_, true) => "unknown".to_owned(),
+        (_, false) => format!("over {cost}"),
+    }
+}
+
 /// Prints the id alone, for a script to go on with.
 async fn create(new: NewRun, client: &Client, output: &Output) -> Done {
-    let NewRun { title, agent, parent, limits } = new;
+    let NewRun { title, agent, parent, request_id, limits } = new;
     let limits = limits_of(limits)?;
-    let body = json!({"title": title, "agent": agent, "parent_run_id": parent, "limits": limits});
+    let body = json!({
+        "title": title, "agent": agent, "parent_run_id": parent, "request_id": request_id, "limits": limits,
+    });
     let run = client.post(&["runs"], body).await?;
     output.show(&run, |run, _| text_of(run, "id"))
 }

@@ -159,7 +159,7 @@ async fn materialize(wanted: Materialize, client: &Client, output: &Output) -> D
 }
 
 async fn begin(wanted: WorkflowRun, client: &Client, output: &Output) -> Done {
-    let WorkflowRun { workflow, input, no_wait } = wanted;
+    let WorkflowRun { workflow, input, request_id, no_wait } = wanted;
     let (name, revision) = match workflow.split_once('@') {
         None => (workflow.as_str(), None),
         Some((name, revision)) => {
@@ -169,7 +169,8 @@ async fn begin(wanted: WorkflowRun, client: &Client, output: &Output) -> Done {
             (name, Some(number))
         }
     };
-    let body = json!({"input": input::json_or_file(&input, "--input")?, "revision": revision});
+    let input = input::json_or_file(&input, "--input")?;
+    let body = json!({"input": input, "revision": revision, "request_id": request_id});
     let view = client.post(&["workflows", name, "runs"], body).await?;
     if no_wait {
         return shown(&view, output);
@@ -275,6 +276,7 @@ fn detail(shown: &Value, paint: Paint) -> String {
     Detail::new(paint, &text_of(shown, "name"))
         .about(&text_of(shown, "description"))
         .field("Revision", text_of(graph, "revision"))
+        .field("Tool", text_of(shown, "published_as"))
         .section("Inputs", &serde_json::to_string_pretty(&graph["inputs"]).unwrap_or_default())
         .section("Nodes", &list("nodes").iter().map(node).collect::<Vec<_>>().join("\n"))
         .section("Edges", &list("edges").iter().map(edge).collect::<Vec<_>>().join("\n"))

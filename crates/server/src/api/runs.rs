@@ -34,6 +34,8 @@ pub struct RunQuery {
     agent: Option<String>,
     /// Of agents, of workflows, or of calls that somebody makes by themselves.
     kind: Option<RunKind>,
+    /// Of this workflow, by its name.
+    workflow: Option<String>,
     cursor: Option<String>,
     limit: Option<u32>,
 }
@@ -50,7 +52,7 @@ pub async fn list(
         None => None,
         Some(name) => Some(named_agent(&app, &caller, name)?),
     };
-    let filter = RunFilter { state: query.state, agent, kind: query.kind };
+    let filter = RunFilter { state: query.state, agent, kind: query.kind, workflow: query.workflow };
     Ok(Json(app.engine.list_runs(&caller, filter, query.cursor.as_deref(), limit).await?))
 }
 

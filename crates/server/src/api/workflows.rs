@@ -19,6 +19,7 @@ use toolgate_workflows::{
 };
 use utoipa::{IntoParams, ToSchema};
 
+use super::control::may_know;
 use super::paging::{PageQuery, page_limit, page_of};
 use super::runs::run_id;
 use crate::app::App;
@@ -48,6 +49,9 @@ impl WorkflowView {
 pub struct ShownWorkflow {
     #[serde(flatten)]
     kept: WorkflowView,
+    /// The tool that was made of it, where the caller may know its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published_as: Option<String>,
     /// As it holds, or as it was in the revision that was asked for.
     workflow: Workflow,
     /// What it was, the newest first.
@@ -134,6 +138,12 @@ pub async fn show(
     Query(query): Query<RevisionQuery>,
 ) -> Result<Json<ShownWorkflow>, Problem> {
     let Shown { kept, workflow, revisions } = app.workflows.show(&caller, &name, query.revision).await?;
+    let snapshot = app.registry.snapshot();
+    let (registry, today) = (snapshot.tenant(caller.tenant)?, app.registry.now().day());
+    let tool = app.workflows.published_as(&caller, &name)?.and_then(|tool| tool.parse().ok());
+    let tool = tool.and_then(|tool| registry.find(&tool, &today)).map(|(tool, _)| tool);
+    let known = tool.filter(|tool| may_know(registry, &caller, &today, tool));
+    let published_as = known.map(|tool| tool.tool.name.to_string());
     let revision = |one: toolgate_store::workflows::WorkflowRevision| ShownRevision {
         revision: one.revision,
         digest: one.digest,
@@ -141,7 +151,7 @@ pub async fn show(
         saved_at: one.created_at,
     };
     let revisions = revisions.into_iter().map(revision).collect();
-    Ok(Json(ShownWorkflow { kept: WorkflowView::new(kept), workflow, revisions }))
+    Ok(Json(ShownWorkflow { kept: WorkflowView::new(kept), published_as, workflow, revisions }))
 }
 
 /// As a file is read: `null` is the word where one is expected.

@@ -83,6 +83,29 @@ async fn a_run_tells_what_it_was_asked_and_what_each_turn_answered_and_called() 
         let call = world.get(&As::Owner, &format!("/api/v1/calls/{}", second["calls"][0]["id"].as_str().unwrap())).await.ok();
         assert_eq!((&call["call_id"], &call["output"]["result"]), (&second["calls"][0]["call_id"], &json!(4)));
 
+        // The run tells of the one without a record too, and counts it.
+        let shown = of_run(&world, &run, "").await;
+        let unread = &shown["unread"][0];
+        assert_eq!((&shown["calls_counted"], shown["calls"].as_array().unwrap().len()), (&json!(4), 3), "{shown:#}");
+        assert_eq!((&unread["tool"], &unread["seq"], &unread["reason"]), (&json!("no-such"), &json!(1), &json!("not_found")));
+        assert_eq!(unread["call_id"], first["calls"][1]["call_id"], "{shown:#}");
+        assert_eq!(shown["unread"].as_array().unwrap().len(), 1, "{shown:#}");
+        // Page by page the places go on.
+        let mut pages = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let one = of_run(&world, &run, &format!("/turns?limit=1{cursor}")).await;
+            pages.extend(one["items"].as_array().unwrap().iter().cloned());
+            match one["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(json!(pages), page["items"]);
+        // A list has the beginning of what was asked.
+        let listed = world.get(&mia, "/api/v1/runs").await.ok();
+        assert_eq!((&listed["items"][0]["prompt"], &listed["items"][0]["unpriced"]), (&json!("How much is it?"), &json!(0)), "{listed:#}");
+
         let one = of_run(&world, &run, "/turns?limit=1").await;
         let next = of_run(&world, &run, &format!("/turns?limit=2&cursor={}", one["next_cursor"].as_str().unwrap())).await;
         assert_eq!((&one["items"][0], &next["items"]), (first, &json!([second, page["items"][2]])), "page by page");
@@ -97,6 +120,44 @@ async fn a_run_tells_what_it_was_asked_and_what_each_turn_answered_and_called() 
         assert_eq!((&erased["items"][0]["state"], &erased["items"][0]["text"]), (&json!("erased"), &json!("")));
         assert!(!erased.to_string().contains("Let me see"), "{erased:#}");
         assert_eq!(of_run(&world, &run, "/outputs").await["prompt"], Value::Null);
+        assert_eq!(world.get(&mia, "/api/v1/runs").await.ok()["items"][0]["prompt"], Value::Null);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_runs_shows_one_line_of_the_prompt_to_whoever_may_read_it_and_what_all_below_cost() {
+    every_world(async |world| {
+        let mia = world.user("default", "mia", &["member"]).await;
+        let usage = json!({"input_tokens": 1000, "output_tokens": 0});
+        let turns = json!([{"say": "Yes.", "usage": usage, "repeat": 9}]);
+        agent(&world, turns.clone(), &[]).await;
+        let spec = json!({"name": "play", "kind": "scripted", "script": {"version": 1, "turns": turns}, "prices": {"any": {"input": "10", "output": "10"}}});
+        world.send(&As::Owner, "PUT", "/api/v1/providers/play", spec).await.ok();
+        let above = world.send(&mia, "POST", "/api/v1/runs", json!({"title": "Above"})).await.ok();
+        let long = format!("One\n  two\tthree {}", "ä".repeat(400));
+        let body = json!({"prompt": long, "parent_run_id": above["id"]});
+        let below = world.send(&mia, "POST", "/api/v1/agents/helper/runs?wait=30", body).await.ok();
+        let listed = world.get(&mia, "/api/v1/runs").await.ok();
+        let items = listed["items"].as_array().unwrap();
+        let of = |id: &Value| items.iter().find(|run| run["id"] == *id).unwrap();
+        let prompt = of(&below["id"])["prompt"].as_str().unwrap();
+        assert!(prompt.starts_with("One two three ää") && prompt.ends_with('…'), "{prompt}");
+        assert_eq!(prompt.chars().count(), 161);
+        assert_eq!((&of(&below["id"])["cost"], &of(&above["id"])["cost"]), (&json!("0.01"), &json!("0.01")), "{listed:#}");
+        assert_eq!(of(&above["id"])["prompt"], Value::Null);
+
+        // What would bring a label is not read in passing; whoever has the label reads it.
+        let body = json!({"prompt": "Of somebody's account", "labels": ["private"]});
+        let run = world.send(&mia, "POST", "/api/v1/agents/helper/runs", body).await.ok();
+        let prompt_for = async |who: &As| {
+            let listed = world.get(who, "/api/v1/runs?kind=agent").await.ok();
+            let items = listed["items"].as_array().unwrap().clone();
+            items.into_iter().find(|one| one["id"] == run["id"]).unwrap()["prompt"].clone()
+        };
+        assert_eq!(prompt_for(&As::Owner).await, Value::Null);
+        of_run(&world, &run, "/outputs?wait=30").await;
+        assert_eq!(prompt_for(&As::Owner).await, "Of somebody's account", "its outputs were read, and so is the label");
     })
     .await;
 }

@@ -5,10 +5,12 @@ use serde_json::{Map, Value, json};
 use toolgate_contracts::call::RunKind;
 use toolgate_contracts::definition::Label;
 use toolgate_contracts::{CallId, Caller, Fault, FaultKind, Limits, Permission, RunId, Workflow};
+use toolgate_engine::Engine;
 use toolgate_engine::runs::NewRun;
 use toolgate_registry::schema::{Validator, fill_defaults};
 use toolgate_store::approvals::Asker;
 use toolgate_store::audit::Entry;
+use toolgate_store::calls::RequestKey;
 use toolgate_store::workflow_runs::WorkflowRun;
 use utoipa::ToSchema;
 
@@ -29,6 +31,16 @@ pub struct NewWorkflowRun {
     pub revision: Option<u32>,
     /// They only tighten.
     pub limits: Limits,
+    /// The caller's idempotency key, for 24 hours: the same request again gets the same run.
+    pub request_id: Option<String>,
+}
+
+impl NewWorkflowRun {
+    /// What makes two requests the same.
+    fn body(&self, name: &str) -> Value {
+        let Self { input, revision, limits, request_id: _ } = self;
+        json!({"workflow": name, "input": input, "revision": revision, "limits": limits})
+    }
 }
 
 /// The call that a run answers.
@@ -73,10 +85,26 @@ impl Workflows {
         &self,
         caller: &Caller,
         name: &str,
-        new: NewWorkflowRun,
+        mut new: NewWorkflowRun,
         within: Option<Within>,
     ) -> Result<RunId, Fault> {
-        let NewWorkflowRun { input, revision, limits } = new;
+        let key = match new.request_id.take() {
+            Some(id) => Some(Engine::key_to_begin(caller, id, &new.body(name))?),
+            None => None,
+        };
+        let begin = |key| Box::pin(self.begin_new(caller, name, new, within, key));
+        self.engine().begin_once(caller.tenant, key, begin).await
+    }
+
+    async fn begin_new(
+        &self,
+        caller: &Caller,
+        name: &str,
+        new: NewWorkflowRun,
+        within: Option<Within>,
+        key: Option<RequestKey>,
+    ) -> Result<RunId, Fault> {
+        let NewWorkflowRun { input, revision, limits, request_id: _ } = new;
         if limits.max_parallel == Some(0) {
             let told = "`max_parallel` is 0, with which no call could begin";
             return Err(Fault::invalid(told, "leave it out, or give at least 1").at("/limits/max_parallel"));
@@ -102,6 +130,9 @@ impl Workflows {
         let replica = self.engine().replica().to_owned();
         let opener = super::opener(caller);
         let opened = self.engine().open_run_with(&opener, opening, move |change, run| {
+            if let Some(key) = &key {
+                self.engine().remember_begun(change, key, run.id);
+            }
             change.insert_workflow_run(&WorkflowRun {
                 run: run.id,
                 workflow: workflow.name.to_string(),

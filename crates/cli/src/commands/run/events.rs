@@ -43,17 +43,65 @@ pub fn key(event: &Value) -> Key {
     ["seq", "after_seq", "call_id", "part"].map(|member| event[member].to_string())
 }
 
-/// An event as one line; the text of a tool as its own lines.
-pub fn line(event: &Value, paint: Paint) -> String {
-    let at = text_of(event, "at");
-    let at = at.get(11..23).unwrap_or(&at);
-    let kind = text_of(event, "type");
-    if matches!(kind.as_str(), "tool.output_appended" | "model.delta") {
-        let text = text_of(&event["data"], "text");
-        let lines: Vec<String> =
-            text.trim_end_matches('\n').lines().map(|line| format!("{at}    │ {}", clean(line))).collect();
-        return lines.join("\n");
+/// Events as lines. What a model or a tool says comes in pieces of any length, and is told by its own lines.
+#[derive(Default)]
+pub struct Told {
+    /// Whose words they are: the kind of event, and the call.
+    whose: Option<(String, String)>,
+    at: String,
+    words: String,
+}
+
+impl Told {
+    /// What this event makes known: nothing yet, where a line goes on.
+    pub fn hear(&mut self, event: &Value, paint: Paint) -> Vec<String> {
+        let kind = text_of(event, "type");
+        if !matches!(kind.as_str(), "tool.output_appended" | "model.delta") {
+            let mut lines = self.rest();
+            lines.push(line(event, &kind, paint));
+            return lines;
+        }
+        let whose = Some((kind, text_of(event, "call_id")));
+        let mut lines = if self.whose == whose { Vec::new() } else { self.rest() };
+        self.whose = whose;
+        if self.words.is_empty() {
+            self.at = time(event);
+        }
+        self.words.push_str(&text_of(&event["data"], "text"));
+        while let Some((whole, rest)) = self.words.split_once('\n') {
+            lines.push(said(&self.at, whole));
+            self.words = rest.to_owned();
+            self.at = time(event);
+        }
+        lines
     }
+
+    /// The line that was not ended.
+    pub fn rest(&mut self) -> Vec<String> {
+        self.whose = None;
+        let words = std::mem::take(&mut self.words);
+        if words.is_empty() { Vec::new() } else { vec![said(&self.at, &words)] }
+    }
+}
+
+fn said(at: &str, words: &str) -> String {
+    format!("{at}    │ {}", clean(words.trim_end_matches('\r')))
+}
+
+fn time(event: &Value) -> String {
+    let at = text_of(event, "at");
+    at.get(11..23).unwrap_or(&at).to_owned()
+}
+
+pub fn lines(events: &[Value], paint: Paint) -> String {
+    let mut told = Told::default();
+    let mut lines: Vec<String> = events.iter().flat_map(|event| told.hear(event, paint)).collect();
+    lines.extend(told.rest());
+    lines.join("\n")
+}
+
+fn line(event: &Value, kind: &str, paint: Paint) -> String {
+    let at = time(event);
     let members = event["data"].as_object().into_iter().flatten();
     let words: Vec<String> = members.map(|(name, _)| format!("{name}={}", text_of(&event["data"], name))).collect();
     let number = paint.dim(&format!("{:>3}", text_of(event, "seq")));
@@ -68,9 +116,11 @@ pub async fn follow(run: &str, client: &Client, output: &Output) -> Done {
     let ended = matches!(seen["state"].as_str(), Some("completed" | "failed" | "cancelled"))
         || (lone && is_final(&seen["calls"][0]));
     if ended {
+        let mut told = Told::default();
         for event in all(run, client).await? {
-            tell(&event, output)?;
+            tell(&mut told, &event, output)?;
         }
+        tell_rest(&mut told, output)?;
         tell_end(&seen, output);
         return Ok(Exit::Done);
     }
@@ -78,12 +128,16 @@ pub async fn follow(run: &str, client: &Client, output: &Output) -> Done {
         Failure::failed(format!("cannot listen for signals: {error}"), "check the limits of the process")
     })?;
     let mut follower = client.follow(&text_of(&seen, "id"))?;
+    let mut told = Told::default();
     loop {
         let event = tokio::select! {
             event = follower.next() => event?,
-            _ = interrupt.recv() => return Ok(Exit::Done),
+            _ = interrupt.recv() => {
+                tell_rest(&mut told, output)?;
+                return Ok(Exit::Done);
+            }
         };
-        tell(&event, output)?;
+        tell(&mut told, &event, output)?;
         let last = match event["type"].as_str() {
             // A run under this one is told of with its own id.
             Some("run.completed" | "run.failed" | "run.cancelled") => event["data"]["run_id"].is_null(),
@@ -103,12 +157,23 @@ fn tell_end(run: &Value, output: &Output) {
     }
 }
 
-fn tell(event: &Value, output: &Output) -> Result<(), Failure> {
+fn tell(told: &mut Told, event: &Value, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
         output.show_line(event, |_, _| String::new())?;
     } else {
-        print(&line(event, output.paint()))?;
+        for line in told.hear(event, output.paint()) {
+            print(&line)?;
+        }
     }
     let _ = io::stdout().flush();
+    Ok(())
+}
+
+fn tell_rest(told: &mut Told, output: &Output) -> Result<(), Failure> {
+    if !output.is_json() {
+        for line in told.rest() {
+            print(&line)?;
+        }
+    }
     Ok(())
 }

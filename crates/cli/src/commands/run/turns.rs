@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{Paint, clean, clean_line, text_of};
+use crate::output::{Paint, clean, clean_line, is_nothing, text_of};
 
 /// Pages of turns that are shown at once: far more than any run has.
 const PAGES_MAX: usize = 20;
@@ -50,20 +50,27 @@ fn took(turn: &Value) -> String {
     let model = text_of(turn, "model");
     let model = if turn["scripted"] == true { format!("{model} (scripted: no model was asked)") } else { model };
     match turn["state"].as_str() {
-        Some("asked") => return format!("{model}, no answer yet"),
+        Some("asked") => {
+            let [read, wrote] = ["input_tokens", "output_tokens"].map(|member| text_of(turn, member));
+            return format!("{model}, no answer yet; held until then: {read} tokens to read, {wrote} to write");
+        }
         Some("erased") => return format!("{model}, erased"),
         _ => {}
     }
     let [read, cached, wrote, cost] =
         ["input_tokens", "cached_tokens", "output_tokens", "cost"].map(|member| text_of(turn, member));
     let cached = if cached == "0" { String::new() } else { format!(" ({cached} cached)") };
-    let cost = if cost.is_empty() { String::new() } else { format!(", cost {cost}") };
+    let cost = if is_nothing(&cost) { String::new() } else { format!(", cost {cost}") };
+    let held = if turn["is_held"] == true { " (what was held: the provider did not say)" } else { "" };
     let stop = match turn["stop"].as_str() {
         Some("length") => ", cut off at its limit",
         Some("refusal") => ", refused",
         _ => "",
     };
-    format!("{model}, {read} tokens read{cached}, {wrote} written{cost}, {} ms{stop}", text_of(turn, "duration_ms"))
+    format!(
+        "{model}, {read} tokens read{cached}, {wrote} written{held}{cost}, {} ms{stop}",
+        text_of(turn, "duration_ms")
+    )
 }
 
 fn called(call: &Value) -> String {

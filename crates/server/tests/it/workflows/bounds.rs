@@ -109,6 +109,15 @@ async fn nobody_but_its_nodes_calls_in_the_run_of_a_workflow() {
         let refused = world.send(&As::Owner, "POST", "/api/v1/calls", call).await.refused(409);
         assert_eq!(refused["pointer"], "/run_id", "{refused:#}");
         assert!(refused["remedy"].as_str().unwrap().contains("parent_run_id"), "{refused:#}");
+        // Nor does anybody else take steps in it, or ask.
+        let own = format!("/api/v1/runs/{}", waits["run_id"].as_str().unwrap());
+        let check = async |what: &str, body: Value| {
+            let refused = world.send(&As::Owner, "POST", &format!("{own}/{what}"), body).await.refused(409);
+            assert!(refused["detail"].as_str().unwrap().contains("from its nodes alone"), "{refused:#}");
+            assert!(refused["remedy"].as_str().unwrap().contains("parent_run_id"), "{refused:#}");
+        };
+        check("steps", json!({"title": "Mine"})).await;
+        check("inputs", json!({"title": "Well?", "schema": {"type": "object"}})).await;
         let below =
             world.send(&As::Owner, "POST", "/api/v1/runs", json!({"parent_run_id": waits["run_id"]})).await.ok();
         let call = json!({"tool": "echo", "input": {"text": "me too"}, "run_id": below["id"]});
@@ -118,6 +127,44 @@ async fn nobody_but_its_nodes_calls_in_the_run_of_a_workflow() {
         let refused = world.get(&As::Owner, &path).await.refused(409);
         assert!(refused["detail"].as_str().unwrap().contains("a workflow's"), "{refused:#}");
         assert!(refused["remedy"].as_str().unwrap().contains("toolgate workflow nodes"), "{refused:#}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_request_begins_one_run_of_a_workflow_and_opens_one_run() {
+    every_world(async |world| {
+        save(&world, &As::Owner, &asks(json!("fail"))).await.ok();
+        let check = async |path: &str, body: Value, other: Value, id: &str| {
+            let first = world.send(&As::Owner, "POST", path, body.clone()).await.ok();
+            for _ in 0..2 {
+                assert_eq!(world.send(&As::Owner, "POST", path, body.clone()).await.ok()[id], first[id], "{path}");
+            }
+            let refused = world.send(&As::Owner, "POST", path, other).await.refused(409);
+            assert_eq!(refused["pointer"], "/request_id", "{refused:#}");
+            let own = json!({"request_id": "another"});
+            assert_ne!(world.send(&As::Owner, "POST", path, own).await.ok()[id], first[id]);
+            world.clock.advance(86_401);
+            assert_ne!(
+                world.send(&As::Owner, "POST", path, body).await.ok()[id],
+                first[id],
+                "a day later it is another"
+            );
+        };
+        let begin = json!({"input": {}, "request_id": "order-1"});
+        let other = json!({"input": {}, "limits": {"max_tool_calls": 3}, "request_id": "order-1"});
+        check("/api/v1/workflows/asks/runs", begin, other, "run_id").await;
+        world.clock.advance(86_401);
+        let open = json!({"title": "Mine", "request_id": "order-2"});
+        check("/api/v1/runs", open, json!({"title": "Yours", "request_id": "order-2"}), "id").await;
+        world.send(&As::Owner, "POST", "/api/v1/runs", json!({"request_id": ""})).await.refused(400);
+
+        // Also where many send it at once.
+        let body = json!({"title": "At once", "request_id": "order-3"});
+        let all = (0..6).map(|_| world.send(&As::Owner, "POST", "/api/v1/runs", body.clone()));
+        let ids: Vec<Value> =
+            futures_util::future::join_all(all).await.into_iter().map(|one| one.ok()["id"].clone()).collect();
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     })
     .await;
 }

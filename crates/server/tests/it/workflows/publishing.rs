@@ -48,17 +48,23 @@ async fn a_published_workflow_is_a_tool_like_others_in_one_revision_for_good() {
         assert_eq!((&planned["name"], &planned["applied"]), (&json!("sayIt"), &json!(false)), "{planned:#}");
         let made = publish(&world, "say-it", json!({"title": "Say it"})).await.ok();
         assert_eq!((&made["action"], &made["version"]), (&json!("create"), &json!("1.0.0")), "{made:#}");
+        let shown = world.get(&owner, "/api/v1/workflows/say-it").await.ok();
+        assert_eq!(shown["published_as"], "sayIt", "{shown:#}");
         let tool = world.get(&owner, "/api/v1/tools/sayIt").await.ok();
         assert_eq!(tool["runner"], json!({"kind": "workflow", "workflow": "say-it", "revision": 1}), "{tool:#}");
         assert_eq!(tool["input_schema"]["required"], json!(["text"]), "{tool:#}");
         assert_eq!(tool["egress_class"], "none", "{tool:#}");
         let said = call(&world, &owner, "sayIt", json!({"text": "hi"})).await;
         assert_eq!((&said["status"], &said["output"]), (&json!("completed"), &json!({"said": "hi"})), "{said:#}");
+        let runs =
+            async |name: &str| world.get(&owner, &format!("/api/v1/runs?workflow={name}")).await.ok()["items"].clone();
+        assert_eq!((runs("say-it").await.as_array().unwrap().len(), runs("other").await), (1, json!([])));
         let wrong = call(&world, &owner, "sayIt", json!({"texts": "hi"})).await;
         assert_eq!(wrong["error"]["code"], "VALIDATION_ERROR", "{wrong:#}");
         let dry = json!({"tool": "sayIt", "input": {"text": "hi"}, "mode": "dry_run"});
         let dry = world.send(&owner, "POST", "/api/v1/calls", dry).await.ok();
         assert_eq!(dry["output"]["would_run"]["workflow"], "say-it", "{dry:#}");
+        assert_eq!(dry["output"]["calls"], json!(["echo (none, risk safe)"]), "{dry:#}");
         assert_eq!(publish(&world, "say-it", json!({"title": "Say it"})).await.ok()["action"], "unchanged");
 
         // What is saved later is another version; the one that is there stays what it is.
@@ -103,6 +109,10 @@ async fn it_owns_up_to_its_strongest_node_and_never_calls_itself() {
         let mut writing = calling("keep", "write_file");
         writing["nodes"][1]["config"]["input"] = json!({"path": "a.txt"});
         writing["edges"][1]["from"]["path"] = json!("/path");
+        writing["nodes"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"id": "aside", "kind": "tool", "config": {"tool": "echo", "input": {"text": "a"}}}));
         save(&world, &owner, &writing).await.ok();
         publish(&world, "keep", json!({"tool": "keepIt"})).await.ok();
         let tool = world.get(&owner, "/api/v1/tools/keepIt").await.ok();
@@ -113,6 +123,11 @@ async fn it_owns_up_to_its_strongest_node_and_never_calls_itself() {
         let request = json!({"tool": "keepIt", "input": {"text": "x"}, "wait": 0});
         let asked = world.send(&owner, "POST", "/api/v1/calls", request).await.body;
         assert_eq!(asked["status"], "pending", "{asked:#}");
+        // Whoever decides is shown what it will call, the strongest first.
+        let cards = world.get(&owner, "/api/v1/approvals?state=open").await.ok();
+        let calls = cards["items"][0]["preview"]["plan"]["calls"].clone();
+        let risk = inner["risk"].as_str().unwrap();
+        assert_eq!(calls, json!([format!("write_file (write, risk {risk})"), "echo (none, risk safe)"]), "{cards:#}");
         // A file that says less is refused, as is one of a graph that is not there.
         let mut weak = json!({"name": "keepLess", "egress_class": "none", "risk": "safe", "sink": "none"});
         for member in ["description", "input_schema", "output_schema", "runner"] {
