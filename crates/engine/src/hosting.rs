@@ -422,6 +422,26 @@ impl Engine {
         self.contexts.invalidate(&(tenant, reader.to_owned()));
     }
 
+    /// A run takes something from an earlier one: it has its labels, and says where they came from.
+    pub async fn join_earlier(
+        &self,
+        tenant: TenantId,
+        run: RunId,
+        labels: &[Label],
+        origins: &serde_json::Value,
+    ) -> Result<(), Fault> {
+        let earlier: Origins = serde_json::from_value(origins.clone()).unwrap_or_default();
+        let Some(run) = self.store.run(tenant, run).await? else { return Ok(()) };
+        let mut change = Change::new(tenant);
+        for run in self.runs_above(tenant, &run).await?.into_iter().chain([run]) {
+            let own: Origins = serde_json::from_value(run.origins).unwrap_or_default();
+            let joined = serde_json::to_value(own.join(&earlier)).unwrap_or_default();
+            change.join_run_labels(run.id, labels, &joined);
+        }
+        self.store.commit(change).await?;
+        Ok(())
+    }
+
     /// Whoever reads what a run gave has seen what the run has seen.
     pub async fn join_run_read(&self, caller: &Caller, run: &Run) -> Result<(), Fault> {
         let origins: Origins = serde_json::from_value(run.origins.clone()).unwrap_or_default();

@@ -128,6 +128,8 @@ impl WorkflowStands {
 pub struct LastOutputs {
     pub outputs: serde_json::Value,
     pub labels: Vec<Label>,
+    /// Where what that run has seen came from.
+    pub origins: serde_json::Value,
 }
 
 /// A run that somebody should take up, and whom they take it from.
@@ -393,13 +395,15 @@ impl Store {
         workflow: &str,
         path: &str,
     ) -> Result<Option<LastOutputs>, Error> {
-        let sql = "SELECT n.outputs, n.labels FROM workflow_runs w
+        let sql = "SELECT n.outputs, n.labels, r.origins FROM workflow_runs w
             JOIN runs r ON r.tenant_id = w.tenant_id AND r.id = w.run_id AND r.state = 'completed'
                 AND r.principal = (SELECT own.principal FROM runs own WHERE own.tenant_id = $1 AND own.id = $4)
             JOIN workflow_nodes n ON n.tenant_id = w.tenant_id AND n.run_id = w.run_id AND n.path = $3 AND n.state = 'completed'
             WHERE w.tenant_id = $1 AND w.workflow = $2 ORDER BY w.run_id DESC LIMIT 1";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![workflow.into(), path.into(), run.into()]).await?;
-        rows.first().map(|row| Ok(LastOutputs { outputs: row.json(0)?, labels: row.json(1)? })).transpose()
+        rows.first()
+            .map(|row| Ok(LastOutputs { outputs: row.json(0)?, labels: row.json(1)?, origins: row.json(2)? }))
+            .transpose()
     }
 
     /// Runs that could go on, behind `after`: whoever was at them is gone; or nobody is, and what one of their nodes waited

@@ -218,16 +218,21 @@ impl Asking {
         let Value::Object(mut given) = serde_json::to_value(&outputs).map_err(Fault::internal)? else {
             return Err(Fault::internal("outputs are an object"));
         };
+        let mut is_stale = false;
         for pin in &config.pins {
             let before = last.as_ref().and_then(|last| last.outputs.get(&pin.name));
             // What it gave before carries what it carried then.
             if let Some(last) = last.as_ref().filter(|_| before.is_some() && pins::is_stale(pin, &outputs)) {
                 labels = joined(&labels, &last.labels);
+                is_stale = true;
             }
             match pins::value(pin, &outputs, before) {
                 Ok(value) => given.insert(pin.name.clone(), value),
                 Err(error) => return Ok(Came::Failed(error, gave(given, labels))),
             };
+        }
+        if let Some(last) = last.filter(|last| is_stale && !last.labels.is_empty()) {
+            self.workflows.engine().join_earlier(self.caller.tenant, self.run, &last.labels, &last.origins).await?;
         }
         Ok(Came::Gave(gave(given, labels)))
     }

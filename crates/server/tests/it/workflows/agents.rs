@@ -95,6 +95,8 @@ async fn is_private(world: &World, run: &Value) {
     let mut change = Change::new(tenant(world));
     let sql = "UPDATE workflow_nodes SET labels = '[\"private\"]' WHERE tenant_id = $1 AND run_id = $2";
     change.then(sql, [run.into()]);
+    let sql = "UPDATE runs SET origins = '{\"names\": [\"lookUpAccount\"]}' WHERE tenant_id = $1 AND id = $2";
+    change.then(sql, [run.into()]);
     world.app.store.commit(change).await.unwrap();
 }
 
@@ -139,6 +141,7 @@ async fn a_pin_without_its_call_gives_null_fails_or_gives_what_it_gave_before() 
         assert_eq!((pinned(&fourth).1, labels(&fourth)), (json!(2), json!(["private"])), "{fourth:#}");
         let shown = world.get(&As::Owner, &format!("/api/v1/runs/{}", fourth["run_id"].as_str().unwrap())).await.ok();
         assert_eq!(shown["labels"], json!(["private"]), "{shown:#}");
+        assert_eq!(shown["origins"]["names"], json!(["lookUpAccount"]), "and says where that came from: {shown:#}");
         // Whatever becomes of the tool, the handle stays.
         world.send(&As::Owner, "PUT", "/api/v1/tools/calculator/enabled", json!({"enabled": false})).await.ok();
         world.clock.advance(1);
