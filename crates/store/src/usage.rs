@@ -38,6 +38,8 @@ pub struct UsageSums {
     pub reported: Amount,
     /// That hosted agents asked their models. What they took is in `cost`.
     pub questions: i64,
+    /// Of those, the ones whose model has no price: what they cost is in no sum.
+    pub unpriced: i64,
     pub input_tokens: i64,
     pub cached_tokens: i64,
     pub output_tokens: i64,
@@ -54,6 +56,7 @@ impl UsageSums {
             cost,
             reported,
             questions,
+            unpriced,
             input_tokens,
             cached_tokens,
             output_tokens,
@@ -66,6 +69,7 @@ impl UsageSums {
         self.cost = self.cost + cost;
         self.reported = self.reported + reported;
         self.questions += questions;
+        self.unpriced += unpriced;
         self.input_tokens += input_tokens;
         self.cached_tokens += cached_tokens;
         self.output_tokens += output_tokens;
@@ -202,6 +206,7 @@ impl Change {
         let sums = UsageSums {
             cost: cost.unwrap_or_default(),
             questions: 1,
+            unpriced: i64::from(cost.is_none()),
             input_tokens: whole(input),
             cached_tokens: whole(cached),
             output_tokens: whole(output),
@@ -323,6 +328,7 @@ impl Store {
             "cost_micros",
             "reported_micros",
             "questions",
+            "unpriced",
             "input_tokens",
             "cached_tokens",
             "output_tokens",
@@ -354,9 +360,10 @@ impl Store {
                 cost: Amount::from_micros(row.get(6)?),
                 reported: Amount::from_micros(row.get(7)?),
                 questions: row.get(8)?,
-                input_tokens: row.get(9)?,
-                cached_tokens: row.get(10)?,
-                output_tokens: row.get(11)?,
+                unpriced: row.get(9)?,
+                input_tokens: row.get(10)?,
+                cached_tokens: row.get(11)?,
+                output_tokens: row.get(12)?,
             };
             Ok((key, sums))
         };
@@ -395,20 +402,22 @@ fn add_sums(change: &mut Change, (day, agent, tool): (String, Uuid, Uuid), sums:
         cost,
         reported,
         questions,
+        unpriced,
         input_tokens,
         cached_tokens,
         output_tokens,
     } = sums;
     change.then(
         "INSERT INTO usage (tenant_id, day, agent_id, tool_id, calls, failed, cached, duration_ms, units, cost_micros,
-            reported_micros, questions, input_tokens, cached_tokens, output_tokens)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+            reported_micros, questions, unpriced, input_tokens, cached_tokens, output_tokens)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
          ON CONFLICT (tenant_id, day, agent_id, tool_id) DO UPDATE SET calls = usage.calls + excluded.calls,
             failed = usage.failed + excluded.failed, cached = usage.cached + excluded.cached,
             duration_ms = usage.duration_ms + excluded.duration_ms, units = usage.units + excluded.units,
             cost_micros = usage.cost_micros + excluded.cost_micros,
             reported_micros = usage.reported_micros + excluded.reported_micros,
-            questions = usage.questions + excluded.questions, input_tokens = usage.input_tokens + excluded.input_tokens,
+            questions = usage.questions + excluded.questions, unpriced = usage.unpriced + excluded.unpriced,
+            input_tokens = usage.input_tokens + excluded.input_tokens,
             cached_tokens = usage.cached_tokens + excluded.cached_tokens,
             output_tokens = usage.output_tokens + excluded.output_tokens",
         [
@@ -423,6 +432,7 @@ fn add_sums(change: &mut Change, (day, agent, tool): (String, Uuid, Uuid), sums:
             cost.micros().into(),
             reported.micros().into(),
             questions.into(),
+            unpriced.into(),
             input_tokens.into(),
             cached_tokens.into(),
             output_tokens.into(),

@@ -213,10 +213,21 @@ fn table(usage: &Value, heading: &'static str, paint: Paint) -> String {
     ])
     .cuts(heading)
     .drops(["UNITS", "CACHED", "REPORTED", "SECONDS", "TOKENS"]);
+    let mut unpriced = 0;
     for row in items_of(usage) {
         let key = text_of(row, "key");
-        let key = if key.is_empty() { "(none)".to_owned() } else { key };
+        let key = match row["unnamed"].as_str() {
+            None => key,
+            Some("models") => "(questions to models)".to_owned(),
+            Some("hidden") => "(tools that you may not know)".to_owned(),
+            Some(_) => "(no agent)".to_owned(),
+        };
         let money = |member: &str| format!("{} {}", text_of(row, member), text_of(row, "currency"));
+        unpriced += row["unpriced"].as_u64().unwrap_or_default();
+        let cost = match super::run::cost_of(row).as_str() {
+            "unknown" => "unknown".to_owned(),
+            known => format!("{known} {}", text_of(row, "currency")),
+        };
         let ms = row["duration_ms"].as_i64().unwrap_or_default();
         table.row([
             key,
@@ -228,9 +239,14 @@ fn table(usage: &Value, heading: &'static str, paint: Paint) -> String {
             text_of(row, "questions"),
             (row["input_tokens"].as_i64().unwrap_or_default() + row["output_tokens"].as_i64().unwrap_or_default())
                 .to_string(),
-            money("cost"),
+            cost,
             money("reported_cost"),
         ]);
     }
-    table.render(paint, "Nothing was used in that time.")
+    let table = table.render(paint, "Nothing was used in that time.");
+    if unpriced == 0 {
+        return table;
+    }
+    let questions = if unpriced == 1 { "1 question was" } else { &format!("{unpriced} questions were") };
+    format!("{table}\n\n{questions} to models without a price; write one with `toolgate provider prices`.")
 }

@@ -70,11 +70,34 @@ pub struct UsageQuery {
     limit: Option<u32>,
 }
 
+/// Why a row has no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unnamed {
+    /// Calls that no agent made.
+    NoAgent,
+    /// Tools whose names the caller may not know.
+    Hidden,
+    /// Questions to models, which are of no tool.
+    Models,
+}
+
+impl Unnamed {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoAgent => "no_agent",
+            Self::Hidden => "hidden",
+            Self::Models => "models",
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct UsageRow {
-    /// The tool, agent, day or tenant; null for calls without an agent, for tools whose names the caller may not know, and
-    /// for questions to models, which are of no tool.
+    /// The tool, agent, day or tenant; null where `unnamed` says why.
     key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unnamed: Option<Unnamed>,
     calls: i64,
     /// Those that did not complete: failed, denied, rejected, cancelled.
     failed: i64,
@@ -90,6 +113,8 @@ pub struct UsageRow {
     currency: String,
     /// That hosted agents asked their models; what those cost is in `cost`.
     questions: i64,
+    /// Of those, the ones whose model has no price: what they cost is not in `cost`.
+    unpriced: i64,
     input_tokens: i64,
     /// Of the input, what the providers had read before.
     cached_tokens: i64,
@@ -97,7 +122,11 @@ pub struct UsageRow {
 }
 
 impl UsageRow {
-    fn new(key: Option<String>, sums: UsageSums, currency: &str) -> Self {
+    fn new(key: Result<String, Unnamed>, sums: UsageSums, currency: &str) -> Self {
+        let (key, unnamed) = match key {
+            Ok(key) => (Some(key), None),
+            Err(unnamed) => (None, Some(unnamed)),
+        };
         let UsageSums {
             calls,
             failed,
@@ -107,6 +136,7 @@ impl UsageRow {
             cost,
             reported,
             questions,
+            unpriced,
             input_tokens,
             cached_tokens,
             output_tokens,
@@ -114,6 +144,7 @@ impl UsageRow {
         let (reported_cost, currency) = (reported, currency.to_owned());
         Self {
             key,
+            unnamed,
             calls,
             failed,
             cached,
@@ -123,6 +154,7 @@ impl UsageRow {
             reported_cost,
             currency,
             questions,
+            unpriced,
             input_tokens,
             cached_tokens,
             output_tokens,
@@ -132,6 +164,7 @@ impl UsageRow {
     fn csv(&self) -> String {
         let Self {
             key,
+            unnamed,
             calls,
             failed,
             cached,
@@ -141,15 +174,17 @@ impl UsageRow {
             reported_cost,
             currency,
             questions,
+            unpriced,
             input_tokens,
             cached_tokens,
             output_tokens,
         } = self;
         let key = quoted(key.as_deref().unwrap_or_default());
         let currency = quoted(currency);
+        let unnamed = unnamed.map_or("", Unnamed::as_str);
         format!(
             "{key},{calls},{failed},{cached},{duration_ms},{units},{cost},{reported_cost},{currency},\
-             {questions},{input_tokens},{cached_tokens},{output_tokens}\r\n"
+             {questions},{input_tokens},{cached_tokens},{output_tokens},{unpriced},{unnamed}\r\n"
         )
     }
 }
@@ -188,7 +223,7 @@ pub async fn usage(
     let rows = named(registry, &caller, &today, sums);
     if query.format == UsageFormat::Csv || wants_csv(&headers) {
         let head = "calls,failed,cached,duration_ms,units,cost,reported_cost,currency,\
-            questions,input_tokens,cached_tokens,output_tokens\r\n";
+            questions,input_tokens,cached_tokens,output_tokens,unpriced,unnamed\r\n";
         let body: String = rows.iter().map(UsageRow::csv).collect();
         let text = format!("{},{head}{body}", query.by.as_str());
         return Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present")], text).into_response());
@@ -196,7 +231,10 @@ pub async fn usage(
     let described = serde_json::to_string(&query).unwrap_or_default();
     let list = ListOf { tenant: caller.tenant, list: "usage", filter: &described };
     // Those without a name come last.
-    let by_key = |row: &UsageRow| row.key.as_ref().map_or_else(|| "\u{10ffff}".to_owned(), Clone::clone);
+    let by_key = |row: &UsageRow| match (&row.key, row.unnamed) {
+        (Some(key), _) => key.clone(),
+        (None, unnamed) => format!("\u{10ffff}{}", unnamed.map_or("", Unnamed::as_str)),
+    };
     Ok(Json(page_of(rows, by_key, &list, query.cursor.as_deref(), query.limit)?).into_response())
 }
 
@@ -249,18 +287,20 @@ fn day(text: &str, at: &str) -> Result<String, Fault> {
 
 /// Rows by the names that people use. What has gone keeps its id; what the caller may not know is one sum without a name.
 fn named(registry: &TenantRegistry, caller: &Caller, today: &str, sums: Vec<(UsageKey, UsageSums)>) -> Vec<UsageRow> {
-    let mut rows: BTreeMap<Option<String>, UsageSums> = BTreeMap::new();
+    let mut rows: BTreeMap<Result<String, Unnamed>, UsageSums> = BTreeMap::new();
     for (key, more) in sums {
         let name = match key {
-            UsageKey::Tenant => Some(registry.tenant.slug.to_string()),
-            UsageKey::Day(day) => Some(day),
-            UsageKey::Agent(None) | UsageKey::Tool(None) => None,
+            UsageKey::Tenant => Ok(registry.tenant.slug.to_string()),
+            UsageKey::Day(day) => Ok(day),
+            UsageKey::Agent(None) => Err(Unnamed::NoAgent),
+            UsageKey::Tool(None) => Err(Unnamed::Models),
             UsageKey::Agent(Some(id)) => {
-                Some(registry.agents.get(&id).map_or_else(|| id.to_string(), |agent| agent.spec.name.to_string()))
+                Ok(registry.agents.get(&id).map_or_else(|| id.to_string(), |agent| agent.spec.name.to_string()))
             }
             UsageKey::Tool(Some(id)) => match registry.tool_by_id(id) {
-                None => Some(id.to_string()),
-                Some(tool) => may_know(registry, caller, today, tool).then(|| tool.name.to_string()),
+                None => Ok(id.to_string()),
+                Some(tool) if may_know(registry, caller, today, tool) => Ok(tool.name.to_string()),
+                Some(_) => Err(Unnamed::Hidden),
             },
         };
         rows.entry(name).or_default().add(more);

@@ -296,11 +296,19 @@ async fn an_answer_whose_provider_does_not_count_takes_what_was_held_for_it() {
     every_world(async |world| {
         let vendor = Vendor::start().await;
         vendor.asked_by_an_agent(&world, "openai_chat", None, &["echo"]).await;
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        // Without a price nobody knows what it cost, and that is what is said.
+        vendor.says(vec![Said::Events(vec![text("Hm."), format!("data: {end}\n\ndata: [DONE]\n\n")])]);
+        let unpriced = world.send(&As::Owner, "POST", RUNS, json!({"prompt": "Hello?"})).await.ok();
+        let usage = world.get(&As::Owner, "/api/v1/usage?by=tool").await.ok();
+        let models = usage["items"].as_array().unwrap().iter().find(|row| row["unnamed"] == "models").unwrap().clone();
+        assert_eq!((&models["questions"], &models["unpriced"], &models["key"]), (&json!(1), &json!(1), &Value::Null));
+        let listed = world.get(&As::Owner, "/api/v1/runs").await.ok();
+        assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["unpriced"]), (&unpriced["id"], &json!(1)));
         let prices = json!({"any": {"input": "100", "output": "100"}});
         let base = format!("http://{}/v1", vendor.address);
         let spec = json!({"name": "vendor", "kind": "openai_chat", "base_url": base, "prices": prices});
         world.send(&As::Owner, "PUT", "/api/v1/providers/vendor", spec).await.ok();
-        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
         vendor.says(vec![Said::Events(vec![text("Hello."), format!("data: {end}\n\ndata: [DONE]\n\n")])]);
         let body = json!({"prompt": "Hello?", "limits": {"max_budget": "5.00", "max_tokens": 40_000}});
         let run = world.send(&As::Owner, "POST", RUNS, body).await.ok();
