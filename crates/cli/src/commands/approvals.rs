@@ -16,8 +16,11 @@ use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
 use crate::output::{
-    Detail, Output, Paint, Table, clean, clean_line, items_of, person_and_id, person_of, text_of, time_of,
+    Detail, Output, Paint, Table, clean, clean_line, items_of, note, person_and_id, person_of, text_of, time_of,
 };
+
+/// How long a command may wait without saying for what.
+const SILENT: Duration = Duration::from_secs(1);
 
 pub async fn run(approvals: Approvals, client: &Client, output: &Output) -> Done {
     match approvals.command.unwrap_or(ApprovalsCommand::List(approvals.list)) {
@@ -59,9 +62,12 @@ pub async fn approve(approve: Approve, client: &Client, output: &Output) -> Done
     let decided = client.post(&["approvals", id, "decide"], body).await?;
     let allowed = if wanted { grant::made(&decided, client).await } else { String::new() };
     let call = text_of(&decided, "call_id");
-    let ended = ended(&call, wait, client).await?;
+    let ended = ended(&call, wait, client, output).await?;
     let status = text_of(&ended, "status");
     output.show(&json!({"approval": decided, "call": ended}), |_, _| format!("{}{allowed}", told(&decided, &ended)))?;
+    if client.is_local() && !output.is_json() {
+        stands_still(&decided, client).await;
+    }
     Ok(match status.as_str() {
         "completed" => Exit::Done,
         "pending" | "approved" | "running" | "outcome_unknown" => Exit::Waiting,
@@ -69,9 +75,26 @@ pub async fn approve(approve: Approve, client: &Client, output: &Output) -> Done
     })
 }
 
+/// Without a server nobody goes on with the run that waited: says by which command it does.
+async fn stands_still(decided: &Value, client: &Client) {
+    let run = text_of(decided, "run_id");
+    let Ok(shown) = client.get(&["runs", &run], &[]).await else { return };
+    if matches!(shown["state"].as_str(), Some("completed" | "failed" | "cancelled")) {
+        return;
+    }
+    let command = match shown["kind"].as_str() {
+        Some("agent") => format!("toolgate run resume {run}"),
+        Some("workflow") => format!("toolgate workflow follow {run}"),
+        _ => return,
+    };
+    note(&format!("The run that waited for it stands still: no server is running. Go on with `{command}`."));
+}
+
 /// The call after a decision. Without a server it runs in this process, which therefore stays.
-async fn ended(call: &str, wait: u32, client: &Client) -> Result<Value, Failure> {
-    let until = Instant::now() + Duration::from_secs(wait.into());
+async fn ended(call: &str, wait: u32, client: &Client, output: &Output) -> Result<Value, Failure> {
+    let began = Instant::now();
+    let until = began + Duration::from_secs(wait.into());
+    let mut is_told = output.is_json();
     loop {
         let found = client.get(&["calls", call], &[]).await?;
         let goes_on = matches!(found["status"].as_str(), Some("approved" | "running"));
@@ -79,6 +102,11 @@ async fn ended(call: &str, wait: u32, client: &Client) -> Result<Value, Failure>
         let patient = client.is_local() || Instant::now() < until;
         if !goes_on || elsewhere || !patient {
             return Ok(found);
+        }
+        if !is_told && began.elapsed() >= SILENT {
+            is_told = true;
+            let most = if client.is_local() { String::new() } else { format!(", {wait} s at most") };
+            note(&format!("Approved; waiting for {} to end{most}.", clean_line(&text_of(&found, "name"))));
         }
         // Not longer: more may be asked meanwhile, and a call that waits for people has no end to wait for.
         client.get(&["calls", call], &[("wait", Some("1".to_owned()))]).await?;
@@ -124,7 +152,11 @@ pub async fn reject(reject: Reject, client: &Client, output: &Output) -> Done {
     let body = json!({"decision": "reject", "reason": reason});
     let [id] = ids.as_slice() else { return several(&ids, body, client, output).await };
     let decided = client.post(&["approvals", id, "decide"], body).await?;
-    output.say(&decided, &format!("Rejected {}.", text_of(&decided, "tool")))
+    let done = output.say(&decided, &format!("Rejected {}.", text_of(&decided, "tool")))?;
+    if client.is_local() && !output.is_json() {
+        stands_still(&decided, client).await;
+    }
+    Ok(done)
 }
 
 async fn several(ids: &[String], mut body: Value, client: &Client, output: &Output) -> Done {

@@ -17,6 +17,7 @@ script:
       say: "It comes to\n  59.70."
       repeat: 9
     - say: "Let me see."
+      chunks: 5
       call: [{ tool: calculator, input: { expression: "3 * 19.90" } }]
       usage: { input_tokens: 240, cached_tokens: 40, output_tokens: 18 }
       repeat: 9
@@ -81,6 +82,12 @@ fn a_run_of_an_agent_shows_what_it_was_asked_and_each_turn() {
         assert!(lines[2].starts_with("     → calculator completed "), "{shown}");
         assert!(lines[3].starts_with("  2  scripted/play"), "{shown}");
         assert_eq!(lines[4..6], ["     It comes to", "       59.70."], "what it said stays as it was laid out");
+        assert!(shown.contains("2 turns, 1 call, 240 tokens read, 18 written, cost 0"), "{shown}");
+        let told = home.ok(&["run", "show", &id, "--events"]);
+        assert_eq!(told.matches('│').count(), 3, "each line that was said is one line: {told}");
+        assert!(told.contains("│ Let me see.\n"), "{told}");
+        let listed = home.ok(&["run", "list"]);
+        assert!(listed.contains("PROMPT") && listed.contains("What do 3 lamps cost?"), "{listed}");
         let shown = home.json(&["run", "show", &id]);
         assert_eq!((&shown["kind"], &shown["prompt"]), (&"agent".into(), &"What do 3 lamps cost?".into()));
         assert_eq!(shown["turns"].as_array().map(Vec::len), Some(2), "{shown:#}");
@@ -97,4 +104,35 @@ fn a_run_of_an_agent_shows_what_it_was_asked_and_each_turn() {
         assert_eq!((kinds("agent"), kinds("calls")), (vec![id.into()], vec![plain.trim().into()]));
         assert!(kinds("workflow").is_empty());
     });
+}
+
+#[test]
+fn what_has_no_record_is_shown_and_a_decision_says_how_the_run_goes_on() {
+    let home = Home::new();
+    let play = r#"
+name: play
+kind: scripted
+script:
+  version: 1
+  turns:
+    - call:
+        - { tool: noSuchTool, input: {} }
+        - { tool: write_file, input: { path: a.txt, text: hello } }
+    - say: "Done."
+"#;
+    let file = home.write("play.yaml", play);
+    home.ok(&["provider", "add", "--file", &file]);
+    home.ok(&["agent", "create", "--name", "shop", "--model", "play/any"]);
+    let ran = home.run(&["agent", "run", "shop", "Write it"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let run = home.json(&["run", "list"])["items"][0]["id"].as_str().unwrap().to_owned();
+    let shown = home.ok(&["run", "show", &run]);
+    let (_, unread) = shown.split_once("Calls that could not be read\n").unwrap_or_else(|| panic!("{shown}"));
+    assert!(unread.contains("noSuchTool") && unread.contains("POLICY_DENIED not_found"), "{shown}");
+    let approval = home.json(&["approvals"])["items"][0]["id"].as_str().unwrap().to_owned();
+    let decided = home.run(&["tool", "approve", &approval]);
+    let command = format!("Go on with `toolgate run resume {run}`.");
+    assert!(decided.stderr.contains(&command), "{}", decided.stderr);
+    let ended = home.run(&["run", "resume", &run]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "Done.\n"), "{}", ended.stderr);
 }
