@@ -33,11 +33,12 @@ export function Cost() {
   return (
     <Block title="Cost" note="by the day in UTC; calls that have ended, and questions of agents to their models">
       <dl className={css.spans}>
-        {spans.map(({ days, calls, questions, cost }) => (
+        {spans.map(({ days, calls, questions, unpriced, cost }) => (
           <div key={days}>
             <dt>{SPANS[days]}</dt>
             <dd>
-              <b>{shownAmount(cost)}</b> {currency}
+              <b>{unpriced > 0 ? known({ cost, unpriced }) : shownAmount(cost)}</b>{' '}
+              {unpriced > 0 && isZero(cost) ? '' : currency}
               <span className={css.calls}>
                 {counted(calls, 'call')}
                 {questions > 0 && `, ${counted(questions, 'question')}`}
@@ -46,6 +47,12 @@ export function Cost() {
           </div>
         ))}
       </dl>
+      {spans.some(({ unpriced }) => unpriced > 0) && (
+        <p className={block.quiet}>
+          Some models have no price, so what they cost is not known. Write it with{' '}
+          <code>toolgate provider prices</code> or under <Link {...to.providers()}>Providers</Link>.
+        </p>
+      )}
       {tools.length === 0 ? (
         <p className={block.quiet}>
           Nothing was called in 30 days. What tools declare or report as cost is summed here, and what agents ask their
@@ -53,19 +60,25 @@ export function Cost() {
         </p>
       ) : (
         <>
-          <Ranking title="Tools, 30 days" rows={tools} link={to.tool} nobody={nameless(tools)} />
-          <Ranking title="Agents, 30 days" rows={agents} link={to.agent} nobody="people, without an agent" />
+          <Ranking title="Tools, 30 days" rows={tools} link={to.tool} />
+          <Ranking title="Agents, 30 days" rows={agents} link={to.agent} />
         </>
       )}
     </Block>
   )
 }
 
-/** What is in the row without a tool's name. */
-function nameless(rows: readonly Top[]): string {
-  const row = rows.find(({ name }) => !name)
-  if (!row?.questions) return 'tools you may not know'
-  return row.calls > 0 ? 'questions to models, and tools you may not know' : 'questions to models'
+/** What is in a row without a name. */
+const NAMELESS: Record<NonNullable<Top['unnamed']>, string> = {
+  models: 'questions to models',
+  hidden: 'tools you may not know',
+  no_agent: 'people, without an agent',
+}
+
+/** A model without a price cost something all the same. */
+function known({ cost, unpriced }: Pick<Top, 'cost' | 'unpriced'>): string {
+  if (unpriced > 0) return isZero(cost) ? 'unknown' : `over ${shownAmount(cost)}`
+  return isZero(cost) ? '–' : shownAmount(cost)
 }
 
 function counted(count: number, word: string): string {
@@ -76,12 +89,10 @@ function Ranking({
   title,
   rows,
   link,
-  nobody,
 }: {
   title: string
   rows: readonly Top[]
   link: (name: string) => LinkProps
-  nobody: string
 }) {
   return (
     <table className={css.ranking}>
@@ -93,19 +104,19 @@ function Ranking({
         </tr>
       </thead>
       <tbody>
-        {rows.map(({ name, calls, cost }) => (
-          <tr key={name ?? nobody}>
+        {rows.map(({ name, unnamed, calls, cost, unpriced }) => (
+          <tr key={name ?? unnamed}>
             <td>
               {name ? (
                 <Link {...link(name)}>
                   <code>{revealed(name)}</code>
                 </Link>
               ) : (
-                nobody
+                unnamed && NAMELESS[unnamed]
               )}
             </td>
             <td>{calls.toLocaleString('en')}</td>
-            <td>{isZero(cost) ? '–' : shownAmount(cost)}</td>
+            <td>{known({ cost, unpriced })}</td>
           </tr>
         ))}
       </tbody>

@@ -76,6 +76,7 @@ export const home = {
             days: span,
             calls: count((row) => row.calls),
             questions: count((row) => row.questions),
+            unpriced: count((row) => row.unpriced),
             cost: costOf(rows),
           }
         })
@@ -120,14 +121,18 @@ export const home = {
 
 export interface Top {
   name: string | null | undefined
+  /** Why it has no name. */
+  unnamed: Schemas['Unnamed'] | undefined
   calls: number
   failed: number
   questions: number
+  /** Questions to models without a price: what they cost is not in `cost`. */
+  unpriced: number
   cost: string
 }
 
 export interface Usage {
-  spans: readonly { days: number; calls: number; questions: number; cost: string }[]
+  spans: readonly { days: number; calls: number; questions: number; unpriced: number; cost: string }[]
   currency: string
   tools: readonly Top[]
   agents: readonly Top[]
@@ -146,5 +151,13 @@ function top(rows: readonly Schemas['UsageRow'][]): Top[] {
   return [...rows]
     .sort((one, other) => Number(other.cost) - Number(one.cost) || other.calls - one.calls)
     .slice(0, TOP)
-    .map(({ key, calls: count, failed, questions, cost }) => ({ name: key, calls: count, failed, questions, cost }))
+    .map(({ key, unnamed, calls: count, failed, questions, unpriced, cost }) => ({
+      name: key,
+      unnamed,
+      calls: count,
+      failed,
+      questions,
+      unpriced,
+      cost,
+    }))
 }

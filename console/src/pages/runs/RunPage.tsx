@@ -280,7 +280,7 @@ function Totals({
   const nameOf = useNames()
   const outcomes = view.calls.map(outcomeOf)
   const count = (outcome: Outcome) => outcomes.filter((one) => one === outcome).length
-  const [failed, refused] = [count('failed'), count('refused')]
+  const [failed, refused] = [count('failed') + view.unread.length, count('refused')]
   const { max_tool_calls, max_budget, max_iterations } = view.limits
   return (
     <dl className={css.totals}>

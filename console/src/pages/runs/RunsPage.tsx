@@ -21,6 +21,7 @@ import { type Column, Table } from '../../ui/Table'
 import { Time } from '../../ui/Time'
 import { freshOf } from '../calls/fresh'
 import { callQueries } from '../calls/queries'
+import { isZero } from '../home/amount'
 import { type Chosen, isEnded, type RunRow, runQueries } from './queries'
 import css from './RunsPage.module.css'
 
@@ -51,6 +52,7 @@ const COLUMNS: readonly Column<RunRow>[] = [
     word: 'calls',
     cell: ({ calls_counted }) => calls_counted,
   },
+  { id: 'cost', label: 'Cost', width: '92px', align: 'right', word: 'cost', cell: costOf },
   { id: 'took', label: 'Took', width: '92px', align: 'right', word: 'took', cell: took },
   {
     id: 'when',
@@ -69,6 +71,11 @@ function Title({ run }: { run: RunRow }) {
     <span className={css.title}>
       <span>{run.title ? revealed(run.title) : <code>…{run.id.slice(-8)}</code>}</span>
       {run.kind === 'workflow' && <span className={css.quiet}>workflow</span>}
+      {run.prompt && (
+        <span className={`${css.quiet} ${css.prompt}`} title={revealed(run.prompt)}>
+          {revealed(run.prompt)}
+        </span>
+      )}
       {run.parent_run_id && <span className={css.quiet}>under another run</span>}
       {run.reason && <span className={`${css.quiet} ${css.reason}`}>{revealed(run.reason)}</span>}
     </span>
@@ -90,9 +97,16 @@ function took({ state, created_at, updated_at }: RunRow): string {
   return isEnded(state) ? duration(Date.parse(updated_at) - Date.parse(created_at)) : ''
 }
 
-/** While none has ended, nothing took any time. */
+/** A model without a price cost something all the same. */
+function costOf({ cost, unpriced }: RunRow): string {
+  if (unpriced > 0) return isZero(cost) ? 'unknown' : `over ${cost}`
+  return isZero(cost) ? '' : cost
+}
+
+/** While none has ended, nothing took any time; and where nothing costs, nothing did. */
 function columnsOf(runs: readonly RunRow[]): readonly Column<RunRow>[] {
-  return runs.some((run) => took(run) !== '') ? COLUMNS : COLUMNS.filter(({ id }) => id !== 'took')
+  const isTold = (of: (run: RunRow) => string) => runs.some((run) => of(run) !== '')
+  return COLUMNS.filter(({ id }) => (id === 'took' ? isTold(took) : id === 'cost' ? isTold(costOf) : true))
 }
 
 export function RunsPage() {

@@ -14,6 +14,7 @@ const ICONS: Record<RowKind, typeof Wrench> = {
   run: SquareChartGantt,
   step: Footprints,
   call: Wrench,
+  unread: Wrench,
   question: MessageCircleQuestion,
   model: Sparkles,
 }
@@ -50,7 +51,7 @@ export function Timeline({
 function Row({ row, timeline, onOpen }: { row: TimelineRow; timeline: Told; onOpen: (row: TimelineRow) => void }) {
   const Icon = ICONS[row.kind]
   const lasted = (row.until ?? timeline.until) - row.from
-  const words = row.kind === 'call' ? <code>{revealed(row.title)}</code> : revealed(row.title)
+  const words = row.kind === 'call' || row.kind === 'unread' ? <code>{revealed(row.title)}</code> : revealed(row.title)
   return (
     <li className={css.row} data-kind={row.kind}>
       <div className={css.name} style={{ paddingLeft: Math.min(row.depth, DEPTH_MAX) * 18 }}>
@@ -106,6 +107,7 @@ function State({ row }: { row: TimelineRow }) {
     ) : (
       <CallBadge status={row.state} error={row.error} />
     )
+  if (row.kind === 'unread') return <CallBadge status="failed" error={row.error?.split(' ')[0]} />
   if (row.kind === 'run') return <RunBadge state={row.state} />
   if (row.kind === 'question')
     return row.state === 'answered' ? <span className={css.quiet}>answered</span> : <ApprovalBadge state={row.state} />

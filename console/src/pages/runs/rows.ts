@@ -3,7 +3,8 @@
 import type { AgentRun, Question as Asking, RunEvent, RunRow, RunView, Turn } from './queries'
 import { failedQuestions, liveTurn, type Question, type Spoken, spokenOf } from './turns'
 
-export type RowKind = 'run' | 'step' | 'call' | 'question' | 'model'
+/** `unread` is a call without a record. */
+export type RowKind = 'run' | 'step' | 'call' | 'unread' | 'question' | 'model'
 
 export interface Span {
   from: number
@@ -39,7 +40,7 @@ interface Branch {
   under: Branch[]
 }
 
-type Told = Pick<RunView, 'id' | 'steps' | 'runs' | 'calls'> & RunRow
+type Told = Pick<RunView, 'id' | 'steps' | 'runs' | 'calls' | 'unread'> & RunRow
 
 const OPEN = ['pending', 'approved', 'running', 'queued', 'waiting_human', 'open']
 
@@ -85,6 +86,14 @@ export function timelineOf(
       : undefined
     const parent = step?.branch ?? asked.get(call.id) ?? runs.get(call.run_id) ?? runs.get(view.id)
     parent?.under.push(branch)
+  }
+  // They have no record: a name that is no tool's, arguments that cannot be read.
+  for (const unread of view.unread) {
+    const isOf = ({ calls }: Turn) => unread.seq !== undefined && calls.some(({ seq }) => seq === unread.seq)
+    const turn = turns.get(unread.run_id)?.find(isOf)
+    const parent = runs.get(unread.run_id) ?? runs.get(view.id)
+    const of = turn && parent?.under.find(({ row }) => row.id === turnId(unread.run_id, turn))
+    ;(of ?? parent)?.under.push(unreadBranch(unread))
   }
   for (const question of questions) {
     const parent = runs.get(question.run_id) ?? runs.get(view.id)
@@ -181,6 +190,20 @@ function callBranch(call: RunView['calls'][number], isEdited: boolean): Branch {
   })
 }
 
+function unreadBranch({ run_id, tool, seq, code, reason, at }: RunView['unread'][number]): Branch {
+  const from = Date.parse(at)
+  return branch({
+    id: `${run_id} unread ${seq ?? at}`,
+    kind: 'unread',
+    title: tool,
+    state: 'failed',
+    error: `${code} ${reason}`,
+    from,
+    until: from,
+    wait: undefined,
+  })
+}
+
 function questionBranch(question: Asking, events: readonly RunEvent[]): Branch {
   const from = timeOfId(question.id)
   const end = events.find(
@@ -200,13 +223,15 @@ function questionBranch(question: Asking, events: readonly RunEvent[]): Branch {
   })
 }
 
+const turnId = (run: string, { turn }: Turn) => `${run} turn ${turn}`
+
 /** A question to the model of a run with what it answered. */
 function turnBranch(run: RunRow, turn: Turn, spoken: Spoken): Branch {
   const from = Date.parse(turn.asked_at)
   const until = turn.answered_at ? Date.parse(turn.answered_at) : unansweredUntil(run, from)
   const state = turn.state === 'erased' ? 'erased' : turn.scripted ? 'scripted' : 'completed'
   return branch({
-    id: `${run.id} turn ${turn.turn}`,
+    id: turnId(run.id, turn),
     kind: 'model',
     title: `Turn ${turn.turn + 1}`,
     state: turn.state === 'asked' ? (until === undefined ? 'running' : 'cancelled') : state,

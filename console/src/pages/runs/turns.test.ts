@@ -83,9 +83,13 @@ it('calls stand below the turn that asked for them, also in the runs of agents t
     steps: [],
     runs: [run('below', { parent_run_id: 'root', created_at: at(13) })],
     calls: [call('a', 3), call('b', 13), call('c', 16, 'below')],
+    unread: [
+      { run_id: 'root', tool: 'no-such', seq: 2, code: 'POLICY_DENIED', reason: 'not_found', at: at(14) },
+      { run_id: 'root', tool: 'lost', code: 'POLICY_DENIED', reason: 'not_found', at: at(40) },
+    ],
   } as unknown as Parameters<typeof timelineOf>[0]
   const turns = new Map([
-    ['root', [turn(0, { calls: [{ id: 'a', edited: true }] }), turn(1, { calls: [{ id: 'b' }] }), turn(2)]],
+    ['root', [turn(0, { calls: [{ id: 'a', edited: true }] }), turn(1, { calls: [{ id: 'b', seq: 1 }, { seq: 2 }] }), turn(2)]],
     ['below', [turn(1.4, { turn: 0, scripted: true, calls: [{ id: 'c' }] })]],
   ])
   const timeline = timelineOf(view, [], [], 0, turns)
@@ -94,16 +98,18 @@ it('calls stand below the turn that asked for them, also in the runs of agents t
     ' tool-a completed',
     'Turn 2 completed',
     ' tool-b completed',
+    ' no-such failed',
     'below completed',
     ' Turn 1 scripted',
     '  tool-c completed',
     'Turn 3 completed',
+    'lost failed',
   ])
   expect(timeline.rows[1]).toMatchObject({ isEdited: true })
 })
 
 it('the turn under way is there once, whether or not it was read already', () => {
-  const view = { ...run('root', { state: 'running' }), steps: [], runs: [], calls: [] } as unknown as Parameters<
+  const view = { ...run('root', { state: 'running' }), steps: [], runs: [], calls: [], unread: [] } as unknown as Parameters<
     typeof timelineOf
   >[0]
   const events = [event('model.requested', 20, { turn: 1 })]

@@ -13,6 +13,7 @@ import { Badge } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
 import { ConfirmDialog } from '../../ui/ConfirmDialog'
 import { CopyButton } from '../../ui/CopyLine'
+import { RunBadge } from '../../ui/domain'
 import { Empty } from '../../ui/Empty'
 import { Json } from '../../ui/Json'
 import { MenuButton } from '../../ui/MenuButton'
@@ -24,7 +25,7 @@ import { Time } from '../../ui/Time'
 import { Findings } from './Findings'
 import { Graph } from './Graph'
 import { Nodes } from './Nodes'
-import { findingsQuery, removeWorkflow, type Shown, workflowQuery } from './queries'
+import { findingsQuery, latestRunsQuery, removeWorkflow, type Shown, workflowQuery } from './queries'
 import { RunDialog } from './RunDialog'
 import css from './workflows.module.css'
 
@@ -116,6 +117,15 @@ function ShownWorkflow({ shown }: { shown: Shown }) {
       }
     >
       {workflow.description && <p className={css.about}>{revealed(workflow.description)}</p>}
+      {shown.published_as && (
+        <p className={css.about}>
+          Published as the tool{' '}
+          <Link {...to.tool(shown.published_as)}>
+            <code>{revealed(shown.published_as)}</code>
+          </Link>
+          .
+        </p>
+      )}
       <Tabs
         label="Workflow"
         chosen={tab}
@@ -131,6 +141,11 @@ function ShownWorkflow({ shown }: { shown: Shown }) {
                 <Nodes workflow={workflow} findings={findings.data?.findings ?? []} />
               </>
             ),
+          },
+          {
+            id: 'runs',
+            label: 'Runs',
+            content: () => <Runs workflow={shown.name} />,
           },
           {
             id: 'findings',
@@ -166,6 +181,30 @@ function ShownWorkflow({ shown }: { shown: Shown }) {
       )}
       {dialog === 'remove' && <RemoveDialog name={shown.name} onClose={() => setDialog(undefined)} />}
     </Page>
+  )
+}
+
+/** The newest: the page of runs has all of them. */
+function Runs({ workflow }: { workflow: string }) {
+  const runs = useQuery(latestRunsQuery(workflow))
+  if (runs.isPending) return <SkeletonRows />
+  if (runs.isError) return <Problem error={runs.error} retry={() => void runs.refetch()} />
+  if (runs.data.items.length === 0) {
+    return <p className={css.about}>It has not run yet, or you may not read its runs.</p>
+  }
+  return (
+    <ol className={css.runs}>
+      {runs.data.items.map(({ id, state, title, created_at, reason, principal, principal_name }) => (
+        <li key={id}>
+          <RunBadge state={state} />
+          <Link {...to.run(id)}>{revealed(title ?? id)}</Link>
+          <span className={css.quiet}>
+            <Time at={created_at} /> by {revealed(principal_name ?? principal)}
+            {reason && `: ${revealed(reason)}`}
+          </span>
+        </li>
+      ))}
+    </ol>
   )
 }
 

@@ -24,6 +24,16 @@ export const workflowsQuery = () =>
     queryFn: ({ signal }) => taken(api.GET('/api/v1/workflows', { params: { query: { limit: LISTED_MAX } }, signal })),
   })
 
+const LATEST_RUNS = 20
+
+export const latestRunsQuery = (workflow: string) =>
+  queryOptions({
+    queryKey: ['runs', 'of-workflow', workflow],
+    queryFn: ({ signal }) =>
+      taken(api.GET('/api/v1/runs', { params: { query: { workflow, limit: LATEST_RUNS } }, signal })),
+    refetchInterval: 10_000,
+  })
+
 export const workflowQuery = (workflow: string, revision?: number) =>
   queryOptions({
     queryKey: ['workflows', 'one', workflow, revision],
