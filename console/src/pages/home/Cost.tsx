@@ -49,8 +49,8 @@ export function Cost() {
       </dl>
       {spans.some(({ unpriced }) => unpriced > 0) && (
         <p className={block.quiet}>
-          Some models have no price, so what they cost is not known. Write it with{' '}
-          <code>toolgate provider prices</code> or under <Link {...to.providers()}>Providers</Link>.
+          Some models have no price, so what they cost is not known. Write it with <code>toolgate provider prices</code>{' '}
+          or under <Link {...to.providers()}>Providers</Link>.
         </p>
       )}
       {tools.length === 0 ? (
@@ -85,15 +85,7 @@ function counted(count: number, word: string): string {
   return `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`
 }
 
-function Ranking({
-  title,
-  rows,
-  link,
-}: {
-  title: string
-  rows: readonly Top[]
-  link: (name: string) => LinkProps
-}) {
+function Ranking({ title, rows, link }: { title: string; rows: readonly Top[]; link: (name: string) => LinkProps }) {
   return (
     <table className={css.ranking}>
       <thead>

@@ -28,7 +28,8 @@ const call = (second: number, more: object = {}) => ({
   ...more,
 })
 type View = Parameters<typeof timelineOf>[0]
-const view = (more: object) => ({ ...run('root'), steps: [], runs: [], calls: [], unread: [], ...more }) as unknown as View
+const view = (more: object) =>
+  ({ ...run('root'), steps: [], runs: [], calls: [], unread: [], ...more }) as unknown as View
 
 describe('the rows of a run', () => {
   it('stand within what they belong to, in the order of time', () => {

@@ -89,7 +89,10 @@ it('calls stand below the turn that asked for them, also in the runs of agents t
     ],
   } as unknown as Parameters<typeof timelineOf>[0]
   const turns = new Map([
-    ['root', [turn(0, { calls: [{ id: 'a', edited: true }] }), turn(1, { calls: [{ id: 'b', seq: 1 }, { seq: 2 }] }), turn(2)]],
+    [
+      'root',
+      [turn(0, { calls: [{ id: 'a', edited: true }] }), turn(1, { calls: [{ id: 'b', seq: 1 }, { seq: 2 }] }), turn(2)],
+    ],
     ['below', [turn(1.4, { turn: 0, scripted: true, calls: [{ id: 'c' }] })]],
   ])
   const timeline = timelineOf(view, [], [], 0, turns)
@@ -109,9 +112,13 @@ it('calls stand below the turn that asked for them, also in the runs of agents t
 })
 
 it('the turn under way is there once, whether or not it was read already', () => {
-  const view = { ...run('root', { state: 'running' }), steps: [], runs: [], calls: [], unread: [] } as unknown as Parameters<
-    typeof timelineOf
-  >[0]
+  const view = {
+    ...run('root', { state: 'running' }),
+    steps: [],
+    runs: [],
+    calls: [],
+    unread: [],
+  } as unknown as Parameters<typeof timelineOf>[0]
   const events = [event('model.requested', 20, { turn: 1 })]
   const asked = turn(1, { state: 'asked', asked_at: at(20), answered_at: undefined, text: '' })
   for (const known of [[turn(0)], [turn(0), asked]]) {
