@@ -122,7 +122,7 @@ export const home = {
 export interface Top {
   name: string | null | undefined
   /** Why it has no name. */
-  unnamed: Schemas['Unnamed'] | undefined
+  unnamed: Schemas['Unnamed'] | null | undefined
   calls: number
   failed: number
   questions: number

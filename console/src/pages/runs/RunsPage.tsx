@@ -72,7 +72,7 @@ function Title({ run }: { run: RunRow }) {
       <span>{run.title ? revealed(run.title) : <code>…{run.id.slice(-8)}</code>}</span>
       {run.kind === 'workflow' && <span className={css.quiet}>workflow</span>}
       {run.prompt && (
-        <span className={`${css.quiet} ${css.prompt}`} title={revealed(run.prompt)}>
+        <span className={`${css.quiet} ${css.prompt}`} title={run.prompt}>
           {revealed(run.prompt)}
         </span>
       )}

@@ -80,7 +80,7 @@ export const runWorkflow = ({ name, revision, input }: { name: string; revision:
     api.POST('/api/v1/workflows/{workflow}/runs', {
       ...named(name),
       // The description knows only that it is an object.
-      body: { revision, input: input as Record<string, never>, limits: {} },
+      body: { revision, input: input as Record<string, never>, limits: {}, request_id: null },
     }),
   )
 

@@ -123,6 +123,7 @@ script:
     let file = home.write("play.yaml", play);
     home.ok(&["provider", "add", "--file", &file]);
     home.ok(&["agent", "create", "--name", "shop", "--model", "play/any"]);
+    home.ok(&["tool", "assign", "--tool", "write_file", "--agent", "shop"]);
     let ran = home.run(&["agent", "run", "shop", "Write it"]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     let run = home.json(&["run", "list"])["items"][0]["id"].as_str().unwrap().to_owned();
