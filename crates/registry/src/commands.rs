@@ -46,7 +46,7 @@ pub use register::{Registration, RegistrationAction, Submitted, refused};
 pub use skills::{AddedSkill, FilledSkill, SkillAction};
 pub use stop::Target;
 pub use upstreams::{
-    Acceptance, Read as UpstreamRead, ReadOutcome, ReadTool, Reading, ShownOffer, ShownOffers, Suggestion, Waiting,
+    Decision, Read as UpstreamRead, ReadOutcome, ReadTool, Reading, ShownOffer, ShownOffers, Suggestion, Waiting,
 };
 
 /// A tool compiled into the program: its definition as a file, and what its function does whatever the file says.

@@ -168,6 +168,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(upstreams::test))
         .routes(routes!(upstreams::refresh))
         .routes(routes!(upstreams::accept))
+        .routes(routes!(upstreams::refuse))
         .routes(routes!(upstreams::review))
         .routes(routes!(connections::connect))
         .routes(routes!(connections::connected))

@@ -347,7 +347,11 @@ CREATE TABLE upstream_offers (
         CHECK (class IN ('description', 'annotation', 'widening', 'narrowing', 'breaking', 'rename')),
     replaces TEXT,
     seen_at {int} NOT NULL,
+    -- Who said no to exactly this. Another offer of the tool replaces the row, and waits again.
+    refused_by TEXT,
+    refused_at {int},
     PRIMARY KEY (tenant_id, upstream, tool),
+    CONSTRAINT upstream_offers_refused CHECK ((refused_by IS NULL) = (refused_at IS NULL)),
     FOREIGN KEY (tenant_id, upstream) REFERENCES upstreams (tenant_id, name) ON DELETE CASCADE
 ) {strict};
 

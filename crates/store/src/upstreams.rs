@@ -35,6 +35,8 @@ pub struct Offer {
     /// The tool that is gone and seems to have this name now.
     pub replaces: Option<String>,
     pub seen_at: Timestamp,
+    /// Who said no to exactly this, and when.
+    pub refused: Option<(String, Timestamp)>,
 }
 
 impl Change {
@@ -83,13 +85,16 @@ impl Change {
         )
     }
 
+    /// Keeps an offer. That it was refused goes on only where it is the very same.
     pub fn put_offer(&mut self, upstream: &Slug, offer: &Offer) -> &mut Self {
-        let Offer { tool, definition, digest, class, replaces, seen_at } = offer;
+        let Offer { tool, definition, digest, class, replaces, seen_at, refused: _ } = offer;
         self.then(
             "INSERT INTO upstream_offers (tenant_id, upstream, tool, definition, digest, class, replaces, seen_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
              ON CONFLICT (tenant_id, upstream, tool) DO UPDATE SET definition = excluded.definition,
-                digest = excluded.digest, class = excluded.class, replaces = excluded.replaces, seen_at = excluded.seen_at",
+                digest = excluded.digest, class = excluded.class, replaces = excluded.replaces, seen_at = excluded.seen_at,
+                refused_by = CASE WHEN upstream_offers.digest = excluded.digest THEN upstream_offers.refused_by END,
+                refused_at = CASE WHEN upstream_offers.digest = excluded.digest THEN upstream_offers.refused_at END",
             [
                 upstream.as_str().into(),
                 tool.into(),
@@ -102,6 +107,20 @@ impl Change {
         )
     }
 
+    /// Says no to exactly this.
+    pub fn refuse_offer(&mut self, upstream: &Slug, offer: &Offer, by: &str, at: Timestamp) -> &mut Self {
+        let changed = Fault::conflict(
+            format!("the server `{upstream}` offers something else by now"),
+            "look at it again with `toolgate upstream show`",
+        );
+        self.expecting(
+            Expect::Rows(1, changed),
+            "UPDATE upstream_offers SET refused_by = $5, refused_at = $6
+             WHERE tenant_id = $1 AND upstream = $2 AND tool = $3 AND digest = $4",
+            [upstream.as_str().into(), offer.tool.as_str().into(), offer.digest.into(), by.into(), at.into()],
+        )
+    }
+
     pub fn delete_offer(&mut self, upstream: &Slug, tool: &str) -> &mut Self {
         self.then(
             "DELETE FROM upstream_offers WHERE tenant_id = $1 AND upstream = $2 AND tool = $3",
@@ -111,9 +130,10 @@ impl Change {
 }
 
 impl Store {
-    /// What a server offers and nobody has accepted, by the server's names.
+    /// What a server offers and nobody has accepted, what was refused included, by the server's names.
     pub async fn offers(&self, tenant: TenantId, upstream: &Slug) -> Result<Vec<Offer>, Error> {
-        let sql = "SELECT tool, definition, digest, class, replaces, seen_at FROM upstream_offers
+        let sql = "SELECT tool, definition, digest, class, replaces, seen_at, refused_by, refused_at
+             FROM upstream_offers
              WHERE tenant_id = $1 AND upstream = $2 ORDER BY tool";
         let rows = self.query(&Scope::Tenant(tenant), sql, vec![upstream.as_str().into()]).await?;
         rows.iter().map(offer).collect()
@@ -135,6 +155,7 @@ fn offer(row: &Row) -> Result<Offer, Error> {
         class: row.parse(3)?,
         replaces: row.get(4)?,
         seen_at: row.get(5)?,
+        refused: row.get::<Option<String>>(6)?.zip(row.get(7)?),
     })
 }
 

@@ -1,5 +1,6 @@
 // What a server offers otherwise than it was accepted. Accepting names what was looked at; what is left stays as it was.
 
+import { useNames } from '../../app/names'
 import { revealed } from '../../lib/hidden'
 import { Badge, type Tone } from '../../ui/Badge'
 import { Button } from '../../ui/Button'
@@ -9,7 +10,7 @@ import { Prose } from '../../ui/Prose'
 import { Section } from '../../ui/Section'
 import { Time } from '../../ui/Time'
 import { Difference } from '../approvals/Difference'
-import { acceptUpstream, type Offer, type Shown, useUpstreamChange } from './queries'
+import { acceptUpstream, type Offer, refuseOffers, type Shown, useUpstreamChange } from './queries'
 import css from './upstreams.module.css'
 
 const CLASSES: Readonly<Record<Offer['class'], readonly [tone: Tone, until: string]>> = {
@@ -21,13 +22,19 @@ const CLASSES: Readonly<Record<Offer['class'], readonly [tone: Tone, until: stri
   rename: ['bad', 'A new name with the schema of a tool that is gone. Until it is accepted, neither is called.'],
 }
 
+const refusedWords = (kind: Offer['class']) =>
+  kind === 'narrowing' || kind === 'breaking' || kind === 'rename'
+    ? 'It was refused. Until the server offers something else, it is not called.'
+    : 'It was refused. What was accepted goes on.'
+
 const NOTE =
-  'Leaving a change is refusing it: nobody is shown a definition that was not accepted. To be rid of a tool, name those you want when you edit the server with `toolgate upstream add --tool`.'
+  'Nobody is shown a definition that was not accepted. A change that is refused waits for nobody until the server offers something else.'
 
 const MOVED = 'Compare where it is now, below, with where you meant it to be.'
 
 export function Offers({ upstream: { name, offers, seen, moved } }: { upstream: Shown }) {
   const accept = useUpstreamChange(acceptUpstream)
+  const refuse = useUpstreamChange(refuseOffers)
   if (offers.length === 0 && !moved) return null
   const send = (tools?: string[]) => {
     if (seen) {
@@ -39,6 +46,11 @@ export function Offers({ upstream: { name, offers, seen, moved } }: { upstream: 
       )
     }
   }
+  const turnDown = (tool: string) => {
+    if (seen) refuse.mutate({ name, seen, tools: [tool] }, { onSuccess: () => notify(`Refused: ${tool}.`) })
+  }
+  const waits = offers.some((offer) => !offer.refused_by)
+  const busy = accept.isPending || refuse.isPending
   const off = seen ? undefined : 'It cannot be told where it is: mend that first'
   return (
     <Section title="What changed">
@@ -50,25 +62,42 @@ export function Offers({ upstream: { name, offers, seen, moved } }: { upstream: 
           <Button
             size="small"
             isPending={accept.isPending}
+            isDisabled={busy}
             disabledReason={off}
             onPress={() => send([offer.tool])}
             aria-label={`Accept ${offer.tool}`}
           >
-            Accept
+            {offer.refused_by ? 'Accept it all the same' : 'Accept'}
           </Button>
+          {!offer.refused_by && (
+            <Button
+              size="small"
+              isPending={refuse.isPending}
+              isDisabled={busy}
+              disabledReason={off}
+              onPress={() => turnDown(offer.tool)}
+              aria-label={`Refuse ${offer.tool}`}
+            >
+              Refuse
+            </Button>
+          )}
         </Changed>
       ))}
       {accept.isError && <Problem error={accept.error} />}
-      <p className={css.bar}>
-        <Button kind="primary" isPending={accept.isPending} disabledReason={off} onPress={() => send()}>
-          {moved ? 'Accept where it is, and all it offers' : 'Accept all of it'}
-        </Button>
-      </p>
+      {refuse.isError && <Problem error={refuse.error} />}
+      {(waits || moved) && (
+        <p className={css.bar}>
+          <Button kind="primary" isPending={accept.isPending} disabledReason={off} onPress={() => send()}>
+            {moved ? 'Accept where it is, and all it offers' : 'Accept all of it'}
+          </Button>
+        </p>
+      )}
     </Section>
   )
 }
 
 function Changed({ offer, children }: { offer: Offer; children: React.ReactNode }) {
+  const nameOf = useNames()
   const [tone, until] = CLASSES[offer.class]
   return (
     <article className={css.offer} aria-label={`Change of ${offer.tool}`}>
@@ -81,9 +110,14 @@ function Changed({ offer, children }: { offer: Offer; children: React.ReactNode 
         <span className={css.quiet}>
           seen <Time at={offer.seen_at} />
         </span>
+        {offer.refused_by && offer.refused_at && (
+          <span className={css.quiet}>
+            refused by {revealed(nameOf(offer.refused_by))} <Time at={offer.refused_at} />
+          </span>
+        )}
         <span className={css.end}>{children}</span>
       </div>
-      <p>{until}</p>
+      <p>{offer.refused_by ? refusedWords(offer.class) : until}</p>
       <ul className={css.changes}>
         {offer.difference.changes.map(({ pointer, message, class: kind }) => (
           <li key={`${pointer} ${message}`}>

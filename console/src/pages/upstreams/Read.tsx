@@ -15,6 +15,7 @@ const OUTCOMES: Readonly<Record<Outcome, readonly [tone: Tone, words: string]>> 
   unchanged: ['idle', 'unchanged'],
   updated: ['ok', 'updated'],
   offered: ['warn', 'changed: offered'],
+  declined: ['idle', 'changed: refused'],
   back: ['ok', 'offered again'],
   gone: ['bad', 'gone'],
   refused: ['bad', 'left out'],

@@ -50,6 +50,17 @@ export const acceptUpstream = ({ name, seen, tools }: { name: string; seen: stri
     taken(api.POST('/api/v1/upstreams/{upstream}/accept', { ...named(name), body: { seen, tools: tools ?? null } })),
   )
 
+/** What was accepted goes on; what is refused waits for nobody until the server offers something else. */
+export const refuseOffers = ({ name, seen, tools }: { name: string; seen: string; tools?: string[] }) =>
+  withStepUp(() =>
+    taken(
+      api.POST('/api/v1/upstreams/{upstream}/refuse', {
+        ...named(name),
+        body: { seen, tools: tools ?? null, reason: null },
+      }),
+    ),
+  )
+
 export const classify = ({
   tool,
   egress_class,

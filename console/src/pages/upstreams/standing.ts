@@ -38,7 +38,7 @@ export function standingOf({ moved, problem, changes_offered, tools_blocked, hea
       tone: 'warn',
       shape: 'ring',
       words: `${changes_offered} ${changes_offered === 1 ? 'change' : 'changes'} offered`,
-      about: 'Look at what changed, below, and accept it or leave it.',
+      about: 'Look at what changed, below, and accept or refuse it.',
     }
   }
   if (tools_blocked > 0) {
@@ -46,7 +46,8 @@ export function standingOf({ moved, problem, changes_offered, tools_blocked, hea
       tone: 'warn',
       shape: 'ring',
       words: `${tools_blocked} ${tools_blocked === 1 ? 'tool' : 'tools'} blocked`,
-      about: 'It no longer offers them. They go on when it offers them again.',
+      about:
+        'It no longer offers them, or offers something else by their names. They go on when it offers again what was accepted, or its change is accepted.',
     }
   }
   return { tone: 'ok', shape: 'dot', words: 'fine', about: '' }

@@ -48,6 +48,20 @@ pub enum UpstreamCommand {
         #[arg(long = "tool", value_name = "TOOL")]
         tools: Vec<String>,
     },
+    /// Refuse what a server offers; what was accepted goes on, until the server offers something else
+    Refuse {
+        /// Its name
+        name: String,
+        /// What you looked at, as `toolgate upstream show` names it; without it you are shown it and asked
+        #[arg(long, value_name = "DIGEST")]
+        seen: Option<String>,
+        /// Only this tool, by the server's name for it; may be given more than once
+        #[arg(long = "tool", value_name = "TOOL")]
+        tools: Vec<String>,
+        /// Why, for whoever reads the log
+        #[arg(long)]
+        reason: Option<String>,
+    },
     /// Connect yourself with a server that wants tokens, by a browser on this computer
     Connect {
         /// Its name

@@ -43,13 +43,9 @@ pub async fn run(command: UpstreamCommand, client: &Client, output: &Output) -> 
         UpstreamCommand::Accept { name, seen, tools } => {
             let seen = match seen {
                 Some(seen) => seen,
-                None => shown_and_asked(&name, client, output).await?,
+                None => shown_and_asked(&name, "accept", client, output).await?,
             };
-            let mut body = json!({"seen": seen});
-            if !tools.is_empty() {
-                body["tools"] = json!(tools);
-            }
-            let accepted = client.post(&["upstreams", &name, "accept"], body).await?;
+            let accepted = client.post(&["upstreams", &name, "accept"], decision(&seen, &tools)).await?;
             let count = accepted["accepted"].as_array().map_or(0, Vec::len);
             let sentence = match count {
                 0 => format!("Accepted where {name} is; it offered no changes."),
@@ -60,6 +56,22 @@ pub async fn run(command: UpstreamCommand, client: &Client, output: &Output) -> 
                 note(&format!("It cannot be read now: {problem}"));
             }
             output.say(&accepted, &sentence)
+        }
+        UpstreamCommand::Refuse { name, seen, tools, reason } => {
+            let seen = match seen {
+                Some(seen) => seen,
+                None => shown_and_asked(&name, "refuse", client, output).await?,
+            };
+            let mut body = decision(&seen, &tools);
+            if let Some(reason) = reason {
+                body["reason"] = reason.into();
+            }
+            let refused = client.post(&["upstreams", &name, "refuse"], body).await?;
+            let what = match refused["refused"].as_array().map_or(0, Vec::len) {
+                1 => "one change".to_owned(),
+                count => format!("{count} changes"),
+            };
+            output.say(&refused, &format!("Refused {what} of {name}; what was accepted goes on."))
         }
         UpstreamCommand::Connect { name, scope, answer } => {
             upstream_connect::run(&name, scope, answer, client, output).await
@@ -87,12 +99,21 @@ async fn classify(server: &str, classes: &[String], reason: &str, client: &Clien
     Ok(())
 }
 
-/// Shows what there is to accept, and asks whether it is. Nobody is asked who is not there to look.
-async fn shown_and_asked(name: &str, client: &Client, output: &Output) -> Result<String, Failure> {
+/// What is accepted or refused of what was looked at.
+fn decision(seen: &str, tools: &[String]) -> Value {
+    let mut body = json!({"seen": seen});
+    if !tools.is_empty() {
+        body["tools"] = json!(tools);
+    }
+    body
+}
+
+/// Shows what there is to accept or refuse, and asks whether it is. Nobody is asked who is not there to look.
+async fn shown_and_asked(name: &str, verb: &str, client: &Client, output: &Output) -> Result<String, Failure> {
     let upstream = client.get(&["upstreams", name], &[]).await?;
     let seen = upstream["seen"].as_str().ok_or_else(|| {
         Failure::failed(
-            format!("the server `{name}` cannot be accepted: {}", text_of(&upstream, "problem")),
+            format!("what the server `{name}` offers cannot be decided: {}", text_of(&upstream, "problem")),
             "mend that first",
         )
     })?;
@@ -101,11 +122,11 @@ async fn shown_and_asked(name: &str, client: &Client, output: &Output) -> Result
         return Err(Failure::usage("`--seen` is missing, and nobody is there to be asked", remedy));
     }
     output.show(&upstream, detail)?;
-    note(&format!("\nAccept all of this of {name}? [y/N]"));
+    note(&format!("\n{} of {name}? [y/N]", if verb == "accept" { "Accept all of this" } else { "Refuse what waits" }));
     let mut answer = String::new();
     let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut answer);
     if read.is_err() || !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-        return Err(Failure::failed("nothing was accepted", "answer `y` to accept"));
+        return Err(Failure::failed("nothing was changed", format!("answer `y` to {verb}")));
     }
     Ok(seen.to_owned())
 }
@@ -297,10 +318,16 @@ fn detail(upstream: &Value, paint: Paint) -> String {
         .end();
     let offers = upstream["offers"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !offers.is_empty() {
-        let mut table = Table::new(["OFFERED", "CLASS", "INSTEAD OF", "SEEN"]);
+        let mut table = Table::new(["OFFERED", "CLASS", "INSTEAD OF", "SEEN", "REFUSED BY"]).drops(["REFUSED BY"]);
         for offer in offers {
             let before = offer["replaces"].as_str().map_or_else(|| text_of(offer, "current"), str::to_owned);
-            table.row([text_of(offer, "tool"), text_of(offer, "class"), before, time_of(offer, "seen_at")]);
+            table.row([
+                text_of(offer, "tool"),
+                text_of(offer, "class"),
+                before,
+                time_of(offer, "seen_at"),
+                text_of(offer, "refused_by"),
+            ]);
         }
         text = format!("{text}\n\n{}", table.render(paint, ""));
         for offer in offers {
@@ -311,10 +338,14 @@ fn detail(upstream: &Value, paint: Paint) -> String {
             }
         }
     }
-    let is_waiting = !offers.is_empty() || upstream["moved"] == json!(true) || !reading["was"].is_null();
+    let is_waiting = offers.iter().any(|offer| offer["refused_by"].is_null())
+        || upstream["moved"] == json!(true)
+        || !reading["was"].is_null();
     if let Some(seen) = upstream["seen"].as_str().filter(|_| is_waiting) {
         let name = text_of(upstream, "name");
-        text = format!("{text}\n\nTo accept this: toolgate upstream accept {name} --seen {seen}");
+        text = format!(
+            "{text}\n\nTo accept this: toolgate upstream accept {name} --seen {seen}\nTo refuse it: toolgate upstream refuse {name} --seen {seen}"
+        );
     }
     format!("{text}\n\n{}", read(reading, paint))
 }

@@ -5,6 +5,7 @@
 //! Invariant: nothing is removed. A tool that a server no longer offers is blocked, and goes on when it comes back.
 //! Deliberately absent: asking a server. Whoever has a connection gives what it answered.
 
+mod deciding;
 mod offers;
 mod taking;
 
@@ -17,7 +18,6 @@ use toolgate_contracts::definition::{EgressClass, Origin, ToolState};
 use toolgate_contracts::upstream::{Listing, ServerInfo};
 use toolgate_contracts::{
     Caller, Definition, Digest, DriftClass, Fault, Permission, Runner, Slug, TenantId, ToolName, Upstream,
-    json as strict,
 };
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
@@ -29,7 +29,7 @@ pub use self::offers::{ShownOffer, ShownOffers};
 use self::taking::{Published, Step, Taking};
 use super::Registry;
 use super::register::{KnownHere, Publication, RegistrationAction, plan};
-use crate::finding::{Finding, has_errors, shown};
+use crate::finding::{Finding, has_errors};
 use crate::lint;
 use crate::snapshot::{Snapshot, TenantRegistry, TenantTool, Tool};
 use crate::upstream;
@@ -46,6 +46,8 @@ pub enum ReadOutcome {
     Updated,
     /// It waits until somebody accepts it.
     Offered,
+    /// Somebody refused it. What was accepted goes on, and the server may offer something else.
+    Declined,
     /// It was gone, and is offered again.
     Back,
     /// No longer offered: it cannot be called.
@@ -119,16 +121,16 @@ pub struct Read {
 /// How much of a server waits for somebody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Changes that it offers.
+    /// Changes that it offers and nobody has accepted or refused.
     pub offered: usize,
     /// Its tools that cannot be called, because it does not offer them, or changed them too far.
     pub blocked: usize,
 }
 
-/// What somebody accepts of a server.
+/// What somebody accepts of a server, or refuses.
 #[derive(Clone, Copy, Debug)]
-pub struct Acceptance<'a> {
-    /// By the server's names; absent: everything, where it is included.
+pub struct Decision<'a> {
+    /// By the server's names; absent: everything that waits, and where an acceptance is it, where the server is.
     pub tools: Option<&'a [String]>,
     /// Where it is now.
     pub place: Digest,
@@ -339,94 +341,9 @@ impl Registry {
             |tool: &&TenantTool| tool.tool.versions.iter().any(|version| is_ours(&version.lifecycle, &spec.name));
         let changed = offers.iter().filter(|offer| !offer.class.keeps_calls() && known.contains_key(&offer.tool));
         Ok(Waiting {
-            offered: offers.len(),
+            offered: offers.iter().filter(|offer| offer.refused.is_none()).count(),
             blocked: changed.count() + known.values().filter(|tool| gone(tool)).count(),
         })
-    }
-
-    /// What a server that is at `place` now offers and nobody has accepted.
-    pub async fn upstream_offers(&self, caller: &Caller, name: &Slug, place: Digest) -> Result<ShownOffers, Fault> {
-        let stored = self.upstream(caller, name)?;
-        let snapshot = self.snapshot();
-        let known = known(snapshot.tenant(caller.tenant)?, &stored.spec);
-        let offers = self.store().offers(caller.tenant, name).await?;
-        let seen = self.seen(caller.tenant, name, place, &offers).await?;
-        let accepted = |tool: &str| known.get(tool).and_then(|tool| tool.tool.newest_released());
-        let shown = |offer: Offer| ShownOffer::of(offer, accepted);
-        Ok(ShownOffers { offers: offers.into_iter().map(shown).collect(), seen })
-    }
-
-    /// Names what is offered, and by whom.
-    async fn seen(&self, tenant: TenantId, name: &Slug, place: Digest, offers: &[Offer]) -> Result<Digest, Fault> {
-        let server = self.last_reading(tenant, name).await?.map(|(reading, _)| reading.server);
-        let offer = |offer: &Offer| json!([offer.tool, offer.digest, offer.class, offer.replaces]);
-        let offers: Vec<Value> = offers.iter().map(offer).collect();
-        Ok(strict::digest(&json!({"place": place, "server": server, "offers": offers})))
-    }
-
-    /// Accepts what a server offers: all of it, or the tools that are named by the server's names. Where it is now and
-    /// what it calls itself are accepted with the whole. What changed since it was looked at is not accepted.
-    pub async fn accept_upstream(
-        &self,
-        caller: &Caller,
-        name: &Slug,
-        acceptance: Acceptance<'_>,
-    ) -> Result<(Vec<String>, i64), Fault> {
-        let Acceptance { tools, place, seen } = acceptance;
-        let stored = self.upstream(caller, name)?;
-        let snapshot = self.snapshot();
-        let registry = snapshot.tenant(caller.tenant)?;
-        let known = known(registry, &stored.spec);
-        let mut offers = self.store().offers(caller.tenant, name).await?;
-        if self.seen(caller.tenant, name, place, &offers).await? != seen {
-            let told = format!("the server `{name}` offers something else than what was looked at (`seen`)");
-            let remedy = format!("look at it again with `toolgate upstream show {name}`, which says what to accept");
-            return Err(Fault::conflict(told, remedy).at("/seen"));
-        }
-        if let Some(tools) = tools {
-            for (index, tool) in tools.iter().enumerate() {
-                if !offers.iter().any(|offer| offer.tool == *tool) {
-                    let told = format!("the server `{name}` offers no change of `{}`", shown(tool));
-                    let remedy = format!("see what it offers with `toolgate upstream show {name}`");
-                    return Err(Fault::invalid(told, remedy).at(format!("/tools/{index}")));
-                }
-            }
-            offers.retain(|offer| tools.contains(&offer.tool));
-        }
-        let moved = tools.is_none() && stored.place != place;
-        let names: Vec<String> = offers.iter().map(|offer| offer.tool.clone()).collect();
-        let actor = caller.principal.to_string();
-        let mut change = self.begin(
-            caller,
-            caller.tenant,
-            "upstream.accept",
-            name.as_str(),
-            json!({"tools": names, "moved": moved, "seen": seen}),
-        );
-        if moved {
-            change.accept_place(name, place);
-        }
-        if tools.is_none()
-            && let Some((mut reading, at)) = self.last_reading(caller.tenant, name).await?
-            && reading.was.take().is_some()
-        {
-            change.keep_reading(name, &serde_json::to_value(&reading).unwrap_or_default(), at);
-        }
-        for offer in offers {
-            let existing = known.get(&offer.tool).copied();
-            let wrong = self.refusals_of(&snapshot, registry, &offer.definition);
-            if let Some(first) = wrong.first() {
-                let told = format!("`{}` cannot be accepted: {}", shown(&offer.tool), first.message);
-                return Err(Fault::invalid(told, first.fix.clone()));
-            }
-            let step = self.publication(registry, existing, offer.definition).await?;
-            change.delete_offer(name, &offer.tool);
-            if let Some((step, _)) = step {
-                self.write(&mut change, &actor, name, Step::Publish(step));
-            }
-        }
-        let revision = self.finish(change).await?;
-        Ok((names, revision))
     }
 
     /// Tools whose own hints are milder than their class. A hint is a claim: somebody looks before it counts.

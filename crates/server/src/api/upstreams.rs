@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_contracts::{
     Caller, Digest, Fault, Page, Permission, SecretInfo, SecretScope, Slug, Timestamp, Upstream, UpstreamHealth,
 };
-use toolgate_registry::commands::{Acceptance, Reading, ShownOffer, Suggestion};
+use toolgate_registry::commands::{Decision, Reading, ShownOffer, Suggestion};
 use toolgate_store::cursor::ListOf;
 use toolgate_store::upstreams::StoredUpstream;
 use utoipa::ToSchema;
@@ -27,7 +27,7 @@ pub struct UpstreamView {
     moved: bool,
     /// Why it cannot be read.
     problem: Option<String>,
-    /// Changes that it offers and nobody has accepted.
+    /// Changes that it offers and nobody has accepted or refused.
     changes_offered: usize,
     /// Its tools that cannot be called, because it does not offer them or changed them too far.
     tools_blocked: usize,
@@ -39,7 +39,7 @@ pub struct UpstreamView {
 pub struct ShownUpstream {
     #[serde(flatten)]
     upstream: UpstreamView,
-    /// What it offers that nobody has accepted.
+    /// What it offers that nobody has accepted, what was refused included.
     offers: Vec<ShownOffer>,
     /// Names all of what is shown here that can be accepted; accepting wants it. Absent where it is nowhere to be found.
     #[schema(value_type = Option<String>)]
@@ -86,6 +86,26 @@ pub struct AcceptedUpstream {
     /// Why it cannot be read now.
     problem: Option<String>,
     reading: Option<Reading>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RefuseOffers {
+    /// `seen` of what was looked at. What the server offers meanwhile is not refused.
+    #[schema(value_type = String)]
+    seen: Digest,
+    /// By the server's names; absent: everything that waits for somebody.
+    #[serde(default)]
+    tools: Option<Vec<String>>,
+    /// For whoever reads the log.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct RefusedOffers {
+    /// By the server's names.
+    refused: Vec<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -248,7 +268,7 @@ pub async fn accept(
     let stored = app.registry.upstream(&caller, &name)?;
     let place = app.engine.upstream_place(&caller.tenant_slug, &stored.spec)?;
     let (accepted, mut revision) =
-        app.registry.accept_upstream(&caller, &name, Acceptance { tools: tools.as_deref(), place, seen }).await?;
+        app.registry.accept_upstream(&caller, &name, Decision { tools: tools.as_deref(), place, seen }).await?;
     app.engine.forget_upstream(caller.tenant, &name).await;
     let reading = read(&app, &caller, &name, &mut revision).await;
     let problem = match &reading {
@@ -256,6 +276,23 @@ pub async fn accept(
         None => app.registry.last_reading(caller.tenant, &name).await?.and_then(|(reading, _)| reading.problem),
     };
     Ok(Changed(AcceptedUpstream { accepted, problem, reading }, revision))
+}
+
+/// Refuses what a server offers. What was accepted goes on as it was; what is refused stays so until the server offers
+/// something else, or somebody accepts it by its name.
+#[utoipa::path(post, path = "/api/v1/upstreams/{upstream}/refuse", tag = "upstreams", params(("upstream" = String, Path)), request_body = RefuseOffers, responses((status = 200, body = RefusedOffers), (status = 404), (status = 409)))]
+pub async fn refuse(
+    State(app): State<App>,
+    By(caller): By,
+    Path(name): Path<String>,
+    Body(RefuseOffers { seen, tools, reason }): Body<RefuseOffers>,
+) -> Result<Changed<RefusedOffers>, Problem> {
+    let name = named(&caller, &name)?;
+    let stored = app.registry.upstream(&caller, &name)?;
+    let place = app.engine.upstream_place(&caller.tenant_slug, &stored.spec)?;
+    let decision = Decision { tools: tools.as_deref(), place, seen };
+    let (refused, revision) = app.registry.refuse_offers(&caller, &name, decision, reason.as_deref()).await?;
+    Ok(Changed(RefusedOffers { refused }, revision))
 }
 
 /// Tools whose own hints are milder than their class, for the operator to look at.

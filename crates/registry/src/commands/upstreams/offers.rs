@@ -30,6 +30,9 @@ pub struct ShownOffer {
     pub before: Option<Described>,
     pub after: Described,
     pub seen_at: Timestamp,
+    /// Who refused it.
+    pub refused_by: Option<String>,
+    pub refused_at: Option<Timestamp>,
 }
 
 /// A tool as its server describes it: what models read, and what whoever accepts it should have read.
@@ -65,7 +68,8 @@ pub struct ShownOffers {
 impl ShownOffer {
     /// Beside what was `accepted` of it, or of the tool that it seems to be.
     pub(super) fn of<'a>(offer: Offer, accepted: impl Fn(&str) -> Option<&'a Arc<Version>>) -> Self {
-        let Offer { tool, definition, digest: _, class, replaces, seen_at } = offer;
+        let Offer { tool, definition, digest: _, class, replaces, seen_at, refused } = offer;
+        let (refused_by, refused_at) = refused.unzip();
         let current = accepted(&tool);
         let before = current.or_else(|| replaces.as_deref().and_then(accepted));
         let drift = current.and_then(|current| upstream::drift(&current.published.definition, &definition));
@@ -79,6 +83,8 @@ impl ShownOffer {
             tool,
             replaces,
             seen_at,
+            refused_by,
+            refused_at,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolgate_contracts::definition::ToolState;
-use toolgate_contracts::{Definition, DriftClass, Fault, ToolId, ToolName, Upstream};
+use toolgate_contracts::{Definition, Digest, DriftClass, Fault, ToolId, ToolName, Upstream};
 use toolgate_store::catalog::Classification;
 use toolgate_store::upstreams::Offer;
 
@@ -95,6 +95,10 @@ impl Taking<'_> {
             self.tell(tool, None, ReadOutcome::Refused, None, None, refusals);
             return Ok(());
         }
+        if self.is_refused(&tool, &digest) {
+            self.tell(tool, None, ReadOutcome::Declined, Some(DriftClass::Rename), None, findings);
+            return Ok(());
+        }
         let renamed = gone.iter().find(|(_, old)| {
             old.tool.newest_released().is_some_and(|old| upstream::same_shape(&old.published.definition, &definition))
         });
@@ -108,6 +112,7 @@ impl Taking<'_> {
                 class: DriftClass::Rename,
                 replaces: Some(old.clone()),
                 seen_at: self.registry.now(),
+                refused: None,
             };
             self.offer(offer, &name, findings);
             return Ok(());
@@ -133,7 +138,9 @@ impl Taking<'_> {
         }
         let drift = upstream::drift(&current.published.definition, &definition);
         let class = drift.map(|(class, _)| class);
-        let taking = class.is_none_or(|class| self.spec.accepts.contains(&class));
+        // Whoever said no to exactly this said more than whoever says yes to its class.
+        let refused = self.is_refused(&tool, &digest);
+        let taking = class.is_none_or(|class| self.spec.accepts.contains(&class) && !refused);
         // What the operator said meanwhile of the server holds at once, whatever the server says.
         let next =
             if taking { definition.clone() } else { upstream::as_said_now(&current.published.definition, &definition) };
@@ -149,7 +156,8 @@ impl Taking<'_> {
         match class {
             Some(class) if !taking => {
                 let seen_at = self.registry.now();
-                self.offer(Offer { tool, definition, digest, class, replaces: None, seen_at }, &name, findings);
+                let offer = Offer { tool, definition, digest, class, replaces: None, seen_at, refused: None };
+                self.offer(offer, &name, findings);
             }
             _ => {
                 if self.offers.contains_key(&tool) {
@@ -166,10 +174,17 @@ impl Taking<'_> {
         Ok(())
     }
 
+    /// Whether somebody said no to exactly this.
+    fn is_refused(&self, tool: &str, digest: &Digest) -> bool {
+        self.offers.get(tool).is_some_and(|before| before.refused.is_some() && before.digest == *digest)
+    }
+
     /// Keeps an offer, and whether it is news.
     fn offer(&mut self, offer: Offer, name: &ToolName, findings: Vec<Finding>) {
         let is_news = self.offers.get(&offer.tool).is_none_or(|before| before.digest != offer.digest);
-        self.tell(offer.tool.clone(), Some(name), ReadOutcome::Offered, Some(offer.class), None, findings);
+        let refused = self.is_refused(&offer.tool, &offer.digest);
+        let outcome = if refused { ReadOutcome::Declined } else { ReadOutcome::Offered };
+        self.tell(offer.tool.clone(), Some(name), outcome, Some(offer.class), None, findings);
         if is_news {
             self.drifted.push((Some(name.to_string()), offer.class.to_string()));
             self.steps.push(Step::Offer(Box::new(offer)));

@@ -236,6 +236,11 @@ const SENT: &[(&str, &str, &str)] = &[
         "",
         r#"{"seen": "0000000000000000000000000000000000000000000000000000000000000000"}"#,
     ),
+    (
+        "POST /api/v1/upstreams/{upstream}/refuse",
+        "",
+        r#"{"seen": "0000000000000000000000000000000000000000000000000000000000000000"}"#,
+    ),
     ("POST /api/v1/webhooks", "", WEBHOOK),
     ("PUT /api/v1/webhooks/{webhook}", "", WEBHOOK),
     ("POST /api/v1/work/lease", "", r#"{"tools": ["probe.work"], "wait": 0}"#),
