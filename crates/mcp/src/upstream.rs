@@ -17,6 +17,7 @@ mod place;
 mod pool;
 mod read;
 mod stdio;
+mod unsaid;
 
 use toolgate_egress::events;
 

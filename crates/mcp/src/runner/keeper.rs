@@ -510,6 +510,12 @@ impl Outlet for Authorised {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, EgressError>> {
         Box::pin(self.sent(request))
     }
+
+    fn bore(&self) -> Vec<Zeroizing<String>> {
+        let mut bore = self.inner.bore();
+        bore.extend(self.holder.sent.all());
+        bore
+    }
 }
 
 fn bearing(request: Request, tokens: &Tokens) -> Request {

@@ -70,7 +70,9 @@ impl Located {
             }
             (Transport::Http { .. } | Transport::Sse { .. }, None) => return Err(no_address()),
         };
-        Ok(Upstream { era: era(spec)?, declared: declared_to_all(spec.asks), ..Upstream::new(place) })
+        let given = |name| Some(Given::new(name, secrets.get(name)?.expose_text()?));
+        let secrets = spec.secrets().into_iter().filter_map(given).collect();
+        Ok(Upstream { era: era(spec)?, declared: declared_to_all(spec.asks), secrets, ..Upstream::new(place) })
     }
 }
 

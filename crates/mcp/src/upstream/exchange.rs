@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use toolgate_egress::{Connector, Effect, EgressError, Request, Response, Way};
+use zeroize::Zeroizing;
 
 use crate::wire::{Notification, RpcError};
 
@@ -16,6 +17,11 @@ use crate::wire::{Notification, RpcError};
 /// and notes which openings were used.
 pub trait Outlet: Send + Sync {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, EgressError>>;
+
+    /// What it added in secret so far, for whoever tells what came back.
+    fn bore(&self) -> Vec<Zeroizing<String>> {
+        Vec::new()
+    }
 }
 
 /// The connector by one way, nothing added and nothing noted.

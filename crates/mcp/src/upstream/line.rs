@@ -53,7 +53,7 @@ pub struct Line {
 
 impl Line {
     pub async fn open(upstream: &Upstream, means: &Means, held: Held) -> Result<Self, LinkError> {
-        let Upstream { place, era: _, declared: _, bounds, child: _ } = upstream;
+        let Upstream { place, era: _, declared: _, bounds, child: _, secrets: _ } = upstream;
         let (desk, stop) = (Desk::new(), CancellationToken::new());
         let guard = stop.clone().drop_guard();
         let carrier = match place {

@@ -17,12 +17,13 @@ use toolgate_egress::Effect;
 
 use super::desk::{News, closed};
 use super::error::{LinkError, shown};
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Outlet};
 use super::handshake::{self, Found, Verdict};
 use super::health::Pulse;
 use super::line::{Carrier, Line, Means};
 use super::place::{Era, Place, Upstream};
 use super::stdio::Held;
+use super::unsaid;
 use crate::wire::{Level, Notification, Revision, SERVER_INFO, code};
 
 const LISTEN_FIRST: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ pub struct Link {
     line: Arc<Line>,
     found: ArcSwap<Found>,
     upstream: Arc<Upstream>,
+    outlet: Arc<dyn Outlet>,
     pulse: Arc<Pulse>,
     /// One session is begun at a time.
     renewing: Mutex<()>,
@@ -97,7 +99,7 @@ impl Drop for Listening {
                 params.insert("uri".into(), uri.into());
                 let exchange = Exchange { effect: Effect::Read, ..Exchange::within(LISTEN_MOST) };
                 if let Err(error) = line.ask(revision, "resources/unsubscribe", params, &exchange).await {
-                    tracing::debug!("an upstream goes on telling of a resource: {error}");
+                    tracing::debug!("an upstream goes on telling of a resource: {}", error.name());
                 }
             }
         });
@@ -117,7 +119,8 @@ impl Link {
         let opening = Opening { upstream: &upstream, means, held };
         let opened = tokio::time::timeout(within, opening.open(known)).await;
         let late = || LinkError::Timeout { after: within, sent: toolgate_egress::Sent::Perhaps };
-        let (line, found) = opened.unwrap_or_else(|_| Err(late()))?;
+        let opened = opened.unwrap_or_else(|_| Err(late()));
+        let (line, found) = opened.map_err(|error| unsaid::without(error, &upstream, &[means.outlet.as_ref()]))?;
         line.desk.speaks_stateless(found.revision.is_stateless());
         let found = ArcSwap::from_pointee(found);
         let retired = line.stopped().child_token();
@@ -126,6 +129,7 @@ impl Link {
             line: Arc::new(line),
             found,
             upstream,
+            outlet: Arc::clone(&means.outlet),
             pulse,
             renewing: Mutex::default(),
             followed: StdMutex::default(),
@@ -182,7 +186,11 @@ impl Link {
         exchange: Exchange,
     ) -> Result<Value, LinkError> {
         let began = Instant::now();
-        let asked = self.asked(method, params, &exchange).await;
+        let asked = self.asked(method, params, &exchange).await.map_err(|error| {
+            let own = exchange.outlet.as_deref();
+            let outlets: Vec<&dyn Outlet> = own.into_iter().chain([self.outlet.as_ref()]).collect();
+            unsaid::without(error, &self.upstream, &outlets)
+        });
         match &asked {
             Ok(_) | Err(LinkError::Rpc(_)) => self.pulse.succeeded(),
             Err(error) => self.pulse.failed(error, began),
@@ -514,7 +522,7 @@ impl Attending {
             params.insert("uri".into(), uri.as_str().into());
             let exchange = Exchange { effect: Effect::Read, ..Exchange::within(self.upstream.bounds.open) };
             if let Err(error) = line.ask(self.revision, "resources/subscribe", params, &exchange).await {
-                tracing::debug!("an upstream does not tell of changes of a resource: {error}");
+                tracing::debug!("an upstream does not tell of changes of a resource: {}", error.name());
             }
         }
         let Carrier::Http(core) = &line.carrier else { return Attended::NoStream };

@@ -98,10 +98,20 @@ pub struct Upstream {
     pub bounds: Bounds,
     /// Of a process.
     pub child: ChildLimits,
+    /// What it is given in secret, bare, by the names that they have here: it is taken out of what the server says when
+    /// it fails.
+    pub secrets: Vec<Given>,
 }
 
 impl Upstream {
     pub fn new(place: Place) -> Self {
-        Self { place, era: Era::Auto, declared: Map::new(), bounds: Bounds::default(), child: ChildLimits::default() }
+        Self {
+            place,
+            era: Era::Auto,
+            declared: Map::new(),
+            bounds: Bounds::default(),
+            child: ChildLimits::default(),
+            secrets: Vec::new(),
+        }
     }
 }

@@ -15,12 +15,13 @@ use tokio::net::unix::pipe;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use toolgate_sandbox::{Child, ChildRequest, Duplex, Spawner};
+use toolgate_vault::Redactor;
 
 use super::desk::{Back, Desk, closed};
 use super::error::{LinkError, shown};
 use super::health::Pulse;
 use super::place::{Given, Place, Upstream};
-use super::read;
+use super::{read, unsaid};
 
 const QUEUE_MAX: usize = 64;
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -72,7 +73,7 @@ impl Piped {
         let duplex = duplex.map_err(|error| LinkError::Start { why: error.to_string() })?;
         let pid = duplex.child.pid();
         let (queue, queued) = mpsc::channel(QUEUE_MAX);
-        let tail = Arc::new(Tail::default());
+        let tail = Arc::new(Tail { kept: Mutex::default(), redactor: unsaid::of_complaints(upstream)? });
         let keeper = Keeper {
             desk: Arc::clone(desk),
             tail: Arc::clone(&tail),
@@ -288,20 +289,23 @@ fn ended_by(status: ExitStatus) -> String {
     }
 }
 
-#[derive(Default)]
-struct Tail(Mutex<Vec<u8>>);
+struct Tail {
+    kept: Mutex<Vec<u8>>,
+    redactor: Redactor,
+}
 
 impl Tail {
     fn add(&self, new: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(new.get(new.len().saturating_sub(TAIL_BYTES_MAX)..).unwrap_or_default());
         let over = kept.len().saturating_sub(TAIL_BYTES_MAX);
         kept.drain(..over);
     }
 
     fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&kept);
+        let text = self.redactor.redact_text(&text);
         // The end says more than the beginning.
         let from = text.char_indices().rev().nth(499).map_or(0, |(at, _)| at);
         shown(text.get(from..).unwrap_or_default())

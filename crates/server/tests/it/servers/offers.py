@@ -40,6 +40,14 @@ def call(number, params):
         result = {"content": [{"type": "resource", "resource": {"uri": "note:1", "text": "hello"}}]}
     elif name == "big":
         result = {"content": [{"type": "text", "text": "x" * 3_000_000}]}
+    elif name == "wrong":
+        said = "x" * 490 + os.environ.get("TOKEN", "nothing")
+        send({"id": number, "error": {"code": -32000, "message": said, "data": {"shown": [said]}}})
+        return
+    elif name == "wail":
+        sys.stderr.write("I hold " + os.environ.get("TOKEN", "nothing") + "\n" + "x" * 470)
+        sys.stderr.flush()
+        os._exit(3)
     elif name == "die":
         os._exit(3)
     elif name == "slow":
