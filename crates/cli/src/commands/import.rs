@@ -61,10 +61,10 @@ impl Kind {
     }
 }
 
-/// What is taken back needs no server.
+/// What is taken back needs no server, unless a key goes with it.
 pub fn offline(command: &ImportCommand, output: &Output) -> Option<Done> {
     let (_, wanted) = client_of(command)?;
-    wanted.undo.then(|| clients::undo(wanted, output))
+    (wanted.undo && !clients::has_keys(wanted)).then(|| clients::undo(wanted, output))
 }
 
 const fn client_of(command: &ImportCommand) -> Option<(Kind, &ImportClient)> {
@@ -79,6 +79,9 @@ const fn client_of(command: &ImportCommand) -> Option<(Kind, &ImportClient)> {
 
 pub async fn run(command: ImportCommand, session: &Session) -> Done {
     if let Some((kind, wanted)) = client_of(&command) {
+        if wanted.undo {
+            return clients::undo_and_revoke(wanted, session).await;
+        }
         return clients::run(kind, wanted, session).await;
     }
     let ImportCommand::Openapi(wanted) = command else { return Ok(Exit::Done) };

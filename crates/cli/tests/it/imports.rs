@@ -59,7 +59,13 @@ pub fn tour(tour: &mut Tour) {
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "others read the key");
         let undone = tour.ok(&["import", "claude-desktop", &file, "--undo"]);
-        tour.ok(&["key", "revoke", undone["keys"][0].as_str().unwrap()]);
+        assert_eq!(
+            (undone["keys"].as_array().map(Vec::len), &undone["keys"]),
+            (Some(1), &undone["revoked"]),
+            "{undone}"
+        );
+        let gone = tour.home.bare(&["whoami", "--server", tour.home.url().unwrap(), "--key", &key]).spawn().unwrap();
+        assert_ne!(finish(gone).code, 0, "its key is revoked");
     }
 }
 
@@ -155,6 +161,17 @@ fn the_servers_of_a_file_go_behind_the_gate_and_come_back() {
     assert!(home.ok(&["call", "my-notes.count_words", "text=one two"]).contains("\"words\":2"));
     for said in [&all, &planned.stdout, &planned.stderr, &without.stdout, &without.stderr] {
         assert!(!said.contains(SECRET), "{said}");
+    }
+
+    // One of the same name that would start otherwise is another server, and stays.
+    for (old, new) in [("debug", "trace"), ("notes.py", "notes.py\", \"--all")] {
+        let text = std::str::from_utf8(&before).unwrap().replace(old, new);
+        assert_ne!(text.as_bytes(), before, "{old}");
+        let other = home.write("other.json", &text);
+        let left = home.json(&["import", "claude-desktop", &other, "--dry-run"]);
+        let row = &left["servers"][0];
+        assert_eq!(row["outcome"], "left", "{left}");
+        assert!(row["why"].as_str().unwrap().contains("entries.yaml has another"), "{left}");
     }
 
     // A second time there is nothing to do.

@@ -74,24 +74,69 @@ impl Row {
     }
 }
 
+/// Whether keys stand in the file, which are perhaps to be revoked.
+pub fn has_keys(wanted: &ImportClient) -> bool {
+    Place::open(&wanted.file).is_ok_and(|place| !keys_in(&place.bytes).is_empty())
+}
+
+/// A file as it was before it was imported.
+struct Undone {
+    file: String,
+    backup: String,
+    /// Those that stood in it only because of the import.
+    keys: Vec<KeyId>,
+}
+
 /// Puts back what was there; needs no server.
 pub fn undo(wanted: &ImportClient, output: &Output) -> Done {
+    put_back(wanted)?.say(&[], output)
+}
+
+/// The same, and revokes the keys that were made for the file. Where it changed since, whose keys they are is not known.
+pub async fn undo_and_revoke(wanted: &ImportClient, session: &Session) -> Done {
+    let undone = put_back(wanted)?;
+    let mut revoked = Vec::new();
+    if !wanted.force
+        && !undone.keys.is_empty()
+        && let Ok(client) = session.connect().await
+    {
+        for key in &undone.keys {
+            if client.delete(&["keys", &key.to_string()]).await.is_ok() {
+                revoked.push(*key);
+            }
+        }
+        client.close().await;
+    }
+    undone.say(&revoked, &session.output)
+}
+
+fn put_back(wanted: &ImportClient) -> Result<Undone, Failure> {
     let place = Place::open(&wanted.file)?;
     let (backup, before) = place.undo(wanted.force)?;
-    let file = place.path().display().to_string();
     let kept = keys_in(&before);
-    let keys: Vec<KeyId> = keys_in(&place.bytes).into_iter().filter(|key| !kept.contains(key)).collect();
-    output.say(
-        &json!({"file": file, "restored": true, "backup": backup.display().to_string(), "keys": keys}),
-        &format!("{file} is as it was before it was imported."),
-    )?;
-    for key in keys {
-        note(&format!("The key that stood in it is still one: `toolgate key revoke {key}`."));
+    let keys = keys_in(&place.bytes).into_iter().filter(|key| !kept.contains(key)).collect();
+    Ok(Undone { file: place.path().display().to_string(), backup: backup.display().to_string(), keys })
+}
+
+impl Undone {
+    fn say(&self, revoked: &[KeyId], output: &Output) -> Done {
+        let Self { file, backup, keys } = self;
+        output.say(
+            &json!({"file": file, "restored": true, "backup": backup, "keys": keys, "revoked": revoked}),
+            &format!("{file} is as it was before it was imported."),
+        )?;
+        for key in keys {
+            note(&if revoked.contains(key) {
+                format!("Revoked the key {key}, which stood in it.")
+            } else {
+                format!("The key that stood in it is still one: `toolgate key revoke {key}`.")
+            });
+        }
+        note(
+            "The servers and their secrets stay behind the gate: `toolgate upstream list`, `toolgate upstream remove NAME`.",
+        );
+        Ok(Exit::Done)
     }
-    note(
-        "The servers and their secrets stay behind the gate: `toolgate upstream list`, `toolgate upstream remove NAME`.",
-    );
-    Ok(Exit::Done)
 }
 
 pub async fn run(kind: Kind, wanted: &ImportClient, session: &Session) -> Done {
@@ -297,20 +342,28 @@ impl Work<'_> {
             None => (Value::Null, false),
         };
         let mut needed = Map::new();
-        for row in rows.iter_mut().filter(|row| row.outcome == Outcome::New) {
-            let Some(entry) = row.wanted.as_ref().and_then(|wanted| wanted.entry.clone()) else { continue };
+        for row in rows.iter_mut().filter(|row| row.outcome.leaves()) {
+            let Some(wanted) = &mut row.wanted else { continue };
+            let Some(entry) = wanted.entry.clone() else { continue };
             match &present["upstreams"][&row.name] {
+                Value::Null if row.outcome == Outcome::Already => {
+                    wanted.notes.push(format!("whether it starts as {} does is the operator's to know", row.name));
+                }
                 Value::Null => {
                     if can_read && !self.wanted.add_entries {
                         row.leave("the operator has to allow its process: add the entry below, or run this with --add-entries");
                     }
                     needed.insert(row.name.clone(), entry);
                 }
-                there if there["command"] != entry["command"] => {
-                    let why = format!("entries.yaml has another `{}`; choose a name with --rename", row.name);
-                    row.leave(why);
+                there => {
+                    if let Some(member) = differing(there, &entry) {
+                        let why = format!(
+                            "entries.yaml has another `{}`, with another `{member}`; choose a name with --rename",
+                            row.name
+                        );
+                        row.leave(why);
+                    }
                 }
-                _ => {}
             }
         }
         Ok(needed)
@@ -504,6 +557,22 @@ impl Work<'_> {
         own.insert("args".to_owned(), words.into());
         own.extend(key.map(|key| ("env".to_owned(), json!({"TOOLGATE_KEY": key}))));
         Ok(own.into())
+    }
+}
+
+/// In what two entries would start different servers. Where programs and homes are is this machine's matter.
+fn differing(one: &Value, other: &Value) -> Option<&'static str> {
+    let set = |entry: &Value| {
+        let all = entry["set"].as_object().into_iter().flatten();
+        let own = all.filter(|(name, _)| !matches!(name.as_str(), "HOME" | "PATH"));
+        own.map(|(name, value)| (name.clone(), value.clone())).collect::<BTreeMap<_, _>>()
+    };
+    if one["command"] != other["command"] {
+        Some("command")
+    } else if set(one) != set(other) {
+        Some("set")
+    } else {
+        (one["folder"] != other["folder"]).then_some("folder")
     }
 }
 

@@ -16,6 +16,10 @@ use crate::connect::Environment;
 const NAME_CHARS_MAX: usize = 40;
 /// Longer than any word that people write, and as long as the shortest keys.
 const RANDOM_CHARS_MIN: usize = 20;
+/// Letters alone, which may be words without a space, are longer before they are taken for a key.
+const LETTERS_MIN: usize = 32;
+/// How often random text goes from small letters to large ones or to digits at least; names of things do it less often.
+const TURNS_MIN: usize = 6;
 const PLAIN_CHARS_MAX: usize = 200;
 /// Where programs are looked for anyway.
 const USUAL_FOLDERS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
@@ -407,6 +411,8 @@ const SECRET_WORDS: [&str; 15] = [
     "connection",
     "signature",
 ];
+/// Words that say it only where they stand alone.
+const SECRET_PARTS: [&str; 6] = ["pat", "pass", "pin", "otp", "jwt", "sas"];
 /// How keys of well-known services begin.
 const KEY_BEGINNINGS: [&str; 20] = [
     "sk-",
@@ -444,7 +450,9 @@ pub fn is_plain(member: &str, value: &str) -> bool {
     }
     // A flag is the name of what follows, whatever stands before it.
     let is_flag = value.starts_with('-') && value.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-    if SECRET_WORDS.iter().any(|word| member.contains(word)) || member.split(['_', '-']).any(|part| part == "pat") {
+    if SECRET_WORDS.iter().any(|word| member.contains(word))
+        || member.split(['_', '-', '.']).any(|part| SECRET_PARTS.contains(&part))
+    {
         return is_flag;
     }
     if value.chars().count() > PLAIN_CHARS_MAX {
@@ -469,12 +477,33 @@ fn is_word(text: &str) -> bool {
     if !text.chars().all(usual) || KEY_BEGINNINGS.iter().any(|beginning| lower.starts_with(beginning)) {
         return false;
     }
-    !text.split(|c: char| !c.is_ascii_alphanumeric()).any(is_random)
+    !text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))).any(is_random)
 }
 
-fn is_random(run: &str) -> bool {
-    let has = |what: fn(&u8) -> bool| run.bytes().any(|byte| what(&byte));
-    run.len() >= RANDOM_CHARS_MIN && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+/// What nobody writes by hand: a UUID, or a long text whose letters and digits follow no words.
+fn is_random(token: &str) -> bool {
+    let runs = || token.split(['-', '_']);
+    if uuid::Uuid::try_parse(token).is_ok() {
+        return true;
+    }
+    let is_long = |run: &str| {
+        let has = |what: fn(&u8) -> bool| run.bytes().any(|byte| what(&byte));
+        run.len() >= LETTERS_MIN || (run.len() >= RANDOM_CHARS_MIN && has(u8::is_ascii_digit))
+    };
+    if runs().any(is_long) {
+        return true;
+    }
+    let kinds: Vec<u8> = runs().flat_map(str::bytes).map(kind_of).collect();
+    let turns = kinds.windows(2).filter(|pair| pair.first() != pair.last()).count();
+    kinds.len() >= RANDOM_CHARS_MIN && turns >= TURNS_MIN
+}
+
+fn kind_of(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => b'0',
+        b'A'..=b'Z' => b'A',
+        _ => b'a',
+    }
 }
 
 fn is_plain_address(url: &reqwest::Url) -> bool {
@@ -615,6 +644,10 @@ mod tests {
             ("--api-key", "--verbose"),
             ("DATE", "2026-11-16T10:00:00Z"),
             ("args", "--port=80"),
+            ("args", "@modelcontextprotocol/server-filesystem@2025.11.18"),
+            ("MODEL", "claude-3-5-sonnet-20241022-v2"),
+            ("MODEL", "gpt-4o-mini-2024-07-18"),
+            ("COMPASS", "north"),
         ];
         for (member, value) in plain {
             assert!(is_plain(member, value), "{member}={value}");
@@ -631,6 +664,14 @@ mod tests {
             ("GH_PAT", "x"),
             ("X", "postgres://u:p@db/x"),
             ("X", "a;b"),
+            ("PROJECT", "3f2504e0-4f89-41d3-9a0c-0305e82c3301"),
+            ("args", "3F2504E0-4F89-41D3-9A0C-0305E82C3301"),
+            ("X", "aB3-dE6_fG9hJ2kL4mN5pQ"),
+            ("X", "qWzRtYpLkJhGfDsAxCvB"),
+            ("X", "12345678901234567890"),
+            ("X", "abcdefghijklmnopqrstuvwxyzabcdefgh"),
+            ("DB_PASS", "x"),
+            ("LOGIN_PIN", "12"),
         ];
         for (member, value) in secret {
             assert!(!is_plain(member, value), "{member}={value}");
