@@ -48,6 +48,11 @@ pub fn is_unseen(character: char) -> bool {
     !matches!(character, ' '..='~') && is_in(&UNSEEN, character)
 }
 
+/// The same in a text of several lines, where line ends and tabs are no riddle.
+pub fn is_unseen_in_text(character: char) -> bool {
+    !matches!(character, '\n' | '\r' | '\t') && is_unseen(character)
+}
+
 /// Whether a character looks like a space and is another.
 pub fn is_blank(character: char) -> bool {
     !character.is_ascii() && is_in(&BLANK, character)
@@ -141,6 +146,10 @@ mod tests {
         for blank in ['\u{a0}', '\u{2003}', '\u{202f}', '\u{205f}', '\u{3000}'] {
             assert!(is_blank(blank) && !is_unseen(blank), "{blank:?}");
         }
+        for plain in ['\n', '\r', '\t'] {
+            assert!(is_unseen(plain) && !is_unseen_in_text(plain));
+        }
+        assert!(is_unseen_in_text('\u{200b}') && is_unseen_in_text('\0') && !is_unseen_in_text('a'));
         // Whatever Rust takes for a control or another space is in one of the two.
         for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
             if (character.is_control() || character.is_whitespace()) && character != ' ' {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use toolgate_contracts::definition::{Annotations, EgressClass};
 use toolgate_contracts::name::{FoldedName, PART_CHARS_MAX};
+use toolgate_contracts::unseen::is_unseen_in_text;
 use toolgate_contracts::upstream::{DriftClass, TOOLS_MAX, Transport};
 use toolgate_contracts::{Definition, Digest, ToolName, Upstream, json as strict};
 use utoipa::ToSchema;
@@ -221,7 +222,7 @@ fn checked(members: Map<String, Value>) -> Result<Definition, Vec<Finding>> {
 /// What a server tells models beside its tools: nobody here passes it on, and whoever reads it is warned.
 pub fn instructions(text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if text.chars().any(|c| !matches!(c, '\n' | '\r' | '\t') && toolgate_contracts::unseen::is_unseen(c)) {
+    if text.chars().any(is_unseen_in_text) {
         let message = "the server's instructions have characters that nobody sees";
         findings.push(Finding::warning("upstream.instructions", "/instructions", message, ASK_OWNER));
     }

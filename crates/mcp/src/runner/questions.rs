@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::input_request::{QUESTION_INSTRUCTIONS_BYTES_MAX, QUESTION_TITLE_BYTES_MAX};
-use toolgate_contracts::unseen::is_unseen;
+use toolgate_contracts::unseen::{is_unseen, is_unseen_in_text};
 use toolgate_contracts::upstream::{ElicitationPolicy, SamplingPolicy, UpstreamAsks};
 use toolgate_contracts::{ErrorCode, InputRequest, InputRequestState, NewQuestion, ToolError};
 use toolgate_egress::Url;
@@ -254,8 +254,11 @@ impl Asker for Questions {
 /// A value without characters that nobody sees, in names too.
 pub fn seen(value: Value) -> Value {
     let plain = |text: String| {
-        let is_plain = |c: char| matches!(c, '\n' | '\r' | '\t') || !is_unseen(c);
-        if text.chars().all(is_plain) { text } else { text.chars().filter(|c| is_plain(*c)).collect() }
+        if text.chars().any(is_unseen_in_text) {
+            text.chars().filter(|c| !is_unseen_in_text(*c)).collect()
+        } else {
+            text
+        }
     };
     match value {
         Value::String(text) => Value::String(plain(text)),
@@ -269,7 +272,7 @@ pub fn seen(value: Value) -> Value {
 
 /// What a server says, without what nobody sees.
 fn shown(text: &str, chars_max: usize) -> String {
-    text.chars().filter(|c| *c == '\n' || !(c.is_control() || is_unseen(*c))).take(chars_max).collect()
+    text.chars().filter(|c| *c == '\n' || !is_unseen(*c)).take(chars_max).collect()
 }
 
 fn cut(text: &str, bytes_max: usize) -> String {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value, json};
 use toolgate_contracts::runner::Runner;
-use toolgate_contracts::unseen::is_unseen;
+use toolgate_contracts::unseen::is_unseen_in_text;
 use toolgate_contracts::{Caller, Permission, Slug, TenantId};
 use toolgate_engine::runner::UpstreamList;
 use toolgate_registry::snapshot::ResolvedTool;
@@ -270,7 +270,7 @@ fn input_of(method: &str, params: &Map<String, Value>) -> Value {
 
 /// Whether everything in it can be seen.
 fn is_plain(item: &Value) -> bool {
-    let seen = |text: &str| !text.chars().any(|c| !matches!(c, '\n' | '\r' | '\t') && is_unseen(c));
+    let seen = |text: &str| !text.chars().any(is_unseen_in_text);
     match item {
         Value::String(text) => seen(text),
         Value::Array(items) => items.iter().all(is_plain),

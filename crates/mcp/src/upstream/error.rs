@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use toolgate_contracts::unseen::is_unseen;
 use toolgate_contracts::{ErrorCode, ToolError};
 use toolgate_egress::{EgressError, Sent};
 
@@ -173,7 +174,7 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars()
         .take(500)
         .flat_map(|letter| {
-            let escaped = letter.is_control() || toolgate_contracts::unseen::is_unseen(letter);
+            let escaped = is_unseen(letter);
             let plain = (!escaped).then_some(letter);
             plain.into_iter().chain(escaped.then(|| letter.escape_unicode()).into_iter().flatten())
         })

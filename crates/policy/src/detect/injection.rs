@@ -6,6 +6,7 @@
 use regex::Regex;
 use serde::Deserialize;
 use toolgate_contracts::Fault;
+use toolgate_contracts::unseen::is_unseen;
 use unicode_normalization::UnicodeNormalization as _;
 use url::Url;
 
@@ -143,12 +144,6 @@ fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.nfkc().flat_map(char::to_lowercase) {
         match character {
-            '\u{ad}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fe00}'..='\u{fe0f}' => {}
             '\u{2019}' => plain.push('\''),
             // Tags that spell ASCII, as a model reads them.
             '\u{e0020}'..='\u{e007e}' => {
@@ -159,6 +154,7 @@ fn plain(text: &str) -> String {
                     plain.push(' ');
                 }
             }
+            _ if is_unseen(character) => {}
             _ => plain.push(character),
         }
     }
