@@ -34,7 +34,7 @@ pub use self::narrowed::Narrowed;
 pub use self::passage::Through;
 use self::passage::{Followed, Holding};
 pub use self::session::Session;
-pub use self::stream::{Questions, Stream};
+pub use self::stream::{Messages, Questions, Stream};
 use self::subscriptions::Streams;
 pub use self::subscriptions::{Again, Heard, OpenStream};
 use crate::wire::{Level, Meta, Request, Revision, RpcError, SERVER_INFO};

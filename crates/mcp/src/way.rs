@@ -1,13 +1,18 @@
 //! The way from a call that runs back to the client that waits for it: what a server asks meanwhile, and what it says of
 //! its progress. In memory of the replica that runs the call; nothing of it decides anything here.
 
-use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::wire::{Level, Notification};
+use crate::wire::{Level, Notification, bytes_of};
 
 /// What a server says meanwhile and its client has not taken yet; more is left out.
 const TOLD_MAX: usize = 256;
+/// And of how many bytes together. What is larger by itself is left out as well.
+const TOLD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// What a server wants to know: by its own key, `{method, params}` as it came, under the server's name.
 pub struct Question {
@@ -24,20 +29,80 @@ pub struct Way {
     /// From which level on it wants to hear logs; none: it said nothing.
     pub log_level: Option<Level>,
     asking: mpsc::Sender<Question>,
-    told: mpsc::Sender<Notification>,
+    told: mpsc::Sender<(Notification, usize)>,
+    waiting: Arc<Waiting>,
+}
+
+/// What was said and not taken.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    /// Log lines for which there was no place.
+    left_out: AtomicU64,
 }
 
 /// The client's end.
 pub struct Ear {
     pub asked: mpsc::Receiver<Question>,
-    pub told: mpsc::Receiver<Notification>,
+    pub told: Told,
+}
+
+/// What a server says meanwhile, in its order. How many log lines are missing is said where they are.
+pub struct Told {
+    queue: mpsc::Receiver<(Notification, usize)>,
+    waiting: Arc<Waiting>,
+    next: Option<Notification>,
+}
+
+impl Told {
+    /// Nothing that was taken is lost where whoever waits here gives up.
+    pub async fn recv(&mut self) -> Option<Notification> {
+        match self.next.take() {
+            Some(next) => Some(next),
+            None => self.queue.recv().await.map(|taken| self.took(taken)),
+        }
+    }
+
+    /// What is there by now.
+    pub fn try_recv(&mut self) -> Option<Notification> {
+        match (self.next.take(), self.queue.try_recv()) {
+            (Some(next), Ok(taken)) => {
+                self.next = Some(self.took(taken));
+                Some(next)
+            }
+            (Some(next), Err(_)) => Some(next),
+            (None, Ok(taken)) => Some(self.took(taken)),
+            (None, Err(_)) => self.missing(),
+        }
+    }
+
+    fn took(&mut self, (notification, bytes): (Notification, usize)) -> Notification {
+        self.waiting.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        match self.missing() {
+            Some(missing) => {
+                self.next = Some(notification);
+                missing
+            }
+            None => notification,
+        }
+    }
+
+    fn missing(&self) -> Option<Notification> {
+        let count = self.waiting.left_out.swap(0, Ordering::AcqRel);
+        let told = format!("{count} log messages of the server are left out: they came faster than they were read");
+        let params = json!({"level": Level::Warning.as_str(), "logger": "toolgate", "data": told});
+        let params = params.as_object().cloned().unwrap_or_default();
+        (count > 0).then(|| Notification::new("notifications/message", params))
+    }
 }
 
 impl Way {
     pub fn new(capabilities: Map<String, Value>, log_level: Option<Level>) -> (Self, Ear) {
         let (asking, asked) = mpsc::channel(1);
-        let (tell, told) = mpsc::channel(TOLD_MAX);
-        (Self { capabilities, log_level, asking, told: tell }, Ear { asked, told })
+        let (tell, queue) = mpsc::channel(TOLD_MAX);
+        let waiting = Arc::new(Waiting::default());
+        let told = Told { queue, waiting: Arc::clone(&waiting), next: None };
+        (Self { capabilities, log_level, asking, told: tell, waiting }, Ear { asked, told })
     }
 
     /// `None`: nobody is there any more who could be asked.
@@ -48,8 +113,17 @@ impl Way {
     }
 
     pub fn tell(&self, notification: Notification) {
+        let bytes = bytes_of(&notification.params);
+        let is_log = notification.method == "notifications/message";
+        let waits = self.waiting.bytes.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes);
         // Nobody here waits for a slow reader.
-        let _ = self.told.try_send(notification);
+        if waits > TOLD_BYTES_MAX || self.told.try_send((notification, bytes)).is_err() {
+            self.waiting.bytes.fetch_sub(bytes, Ordering::AcqRel);
+            // Progress is told again anyway.
+            if is_log {
+                self.waiting.left_out.fetch_add(1, Ordering::AcqRel);
+            }
+        }
     }
 
     /// Whether the client said that it can be asked this.
@@ -74,6 +148,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_a_slow_reader_misses_is_bounded_in_bytes_and_counted() {
+        let line = |bytes: usize| {
+            let params = json!({"level": "info", "data": "x".repeat(bytes)});
+            Notification::new("notifications/message", params.as_object().unwrap().clone())
+        };
+        let said = |notification: Notification| {
+            let data = notification.params["data"].as_str().unwrap().to_owned();
+            if data.starts_with('x') { data.len().to_string() } else { data }
+        };
+        let (way, mut ear) = Way::new(Map::new(), None);
+        // Two of them fit; one that is too large by itself never does, and a small one still does.
+        for bytes in [900_000, 900_000, 900_000, TOLD_BYTES_MAX, 10] {
+            way.tell(line(bytes));
+        }
+        way.tell(Notification::new("notifications/progress", line(900_000).params));
+        let heard: Vec<String> = std::iter::from_fn(|| ear.told.try_recv()).map(said).collect();
+        assert_eq!(heard.len(), 4, "{heard:?}");
+        assert!(heard[0].starts_with("2 log messages"), "{heard:?}");
+        assert_eq!(heard[1..], ["900000", "900000", "10"]);
+        // Whoever has read has room again.
+        for _ in 0..TOLD_MAX + 3 {
+            way.tell(line(1));
+        }
+        let heard: Vec<String> = std::iter::from_fn(|| ear.told.try_recv()).map(said).collect();
+        assert_eq!(heard.len(), TOLD_MAX + 1);
+        assert!(heard[0].starts_with("3 log messages"), "{heard:?}");
+    }
 
     #[test]
     fn a_client_is_asked_only_what_it_said_it_can_be_asked() {

@@ -14,7 +14,7 @@ pub use headers::{
     header_value, headers_of, param_headers,
 };
 pub use level::Level;
-pub use message::{Answer, Id, Message, Notification, Request, messages_of};
+pub use message::{Answer, Id, Message, Notification, Request, bytes_of, messages_of};
 pub use meta::{Meta, SERVER_INFO, SUBSCRIPTION_ID};
 pub use revision::Revision;
 pub use toolgate_registry::upstream::annotated;

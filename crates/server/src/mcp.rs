@@ -17,10 +17,9 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
-use tokio::sync::mpsc::Receiver;
 use toolgate_contracts::json::{self as strict, CALL_BYTES_MAX};
 use toolgate_contracts::{Caller, Fault, FaultKind, Permission};
-use toolgate_mcp::serve::{Again, Client, Heard, Narrowed, Session, Stream};
+use toolgate_mcp::serve::{Again, Client, Heard, Messages, Narrowed, Session, Stream};
 use toolgate_mcp::wire::{
     ASKED_VERSION_HEADER, Answer, Message, Meta, Notification, Request, Revision, RpcError, SESSION_HEADER,
     check_headers, code, messages_of,
@@ -281,10 +280,10 @@ async fn reply(app: App, client: Client, request: Request, may_stream: bool, lis
         answer = &mut answering => match messages.try_recv() {
             Err(_) => json(status_of(&answer, revision), answer),
             // It was said before the answer, in the same moment.
-            Ok(first) => events(Some(first), std::mem::replace(messages, closed()), Rest::Answer(Some(answer))),
+            Ok(first) => events(Some(first), std::mem::replace(messages, Messages::none()), Rest::Answer(Some(answer))),
         },
-        Some(first) = messages.recv() => events(Some(first), std::mem::replace(messages, closed()), Rest::Answering(answering)),
-        () = tokio::time::sleep(QUIET_MAX) => events(None, std::mem::replace(messages, closed()), Rest::Answering(answering)),
+        Some(first) = messages.recv() => events(Some(first), std::mem::replace(messages, Messages::none()), Rest::Answering(answering)),
+        () = tokio::time::sleep(QUIET_MAX) => events(None, std::mem::replace(messages, Messages::none()), Rest::Answering(answering)),
     }
 }
 
@@ -303,12 +302,8 @@ enum Rest {
     Answer(Option<Answer>),
 }
 
-fn closed() -> Receiver<Value> {
-    tokio::sync::mpsc::channel(1).1
-}
-
 /// Messages as they come, and the answer last. Dropped, because its reader is gone, it takes the work along.
-fn events(first: Option<Value>, messages: Receiver<Value>, rest: Rest) -> Response {
+fn events(first: Option<Value>, messages: Messages, rest: Rest) -> Response {
     let stream = stream::unfold((first, messages, Some(rest)), |(first, mut messages, rest)| async move {
         if let Some(first) = first {
             return Some((event(&first), (None, messages, rest)));

@@ -4,33 +4,56 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use toolgate_contracts::{Caller, Id as OurId, Principal, TenantId};
 
-use crate::wire::{Answer, Id, Notification, Request, RpcError};
+use crate::wire::{Answer, Id, Notification, Request, RpcError, bytes_of};
 
 /// Messages that wait until the client takes them. At the bound whoever sends waits.
 const WAITING_MAX: usize = 64;
+/// And of how many bytes together; one that is larger waits alone.
+const WAITING_BYTES_MAX: u32 = 4 * 1024 * 1024;
 /// Questions of this replica that nobody has answered yet.
 const OPEN_QUESTIONS_MAX: usize = 10_000;
 
 /// The way back to the client of one request.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    out: Option<mpsc::Sender<Value>>,
+    out: Option<mpsc::Sender<(Value, OwnedSemaphorePermit)>>,
+    room: Arc<Semaphore>,
     progress: Option<Value>,
+}
+
+/// Where the messages of a stream come out.
+pub struct Messages(mpsc::Receiver<(Value, OwnedSemaphorePermit)>);
+
+impl Messages {
+    /// Of a stream on which nothing comes.
+    pub fn none() -> Self {
+        Self(mpsc::channel(1).1)
+    }
+
+    pub async fn recv(&mut self) -> Option<Value> {
+        self.0.recv().await.map(|(message, _)| message)
+    }
+
+    pub fn try_recv(&mut self) -> Result<Value, TryRecvError> {
+        self.0.try_recv().map(|(message, _)| message)
+    }
 }
 
 impl Stream {
     /// With where its messages come out.
-    pub fn new(request: &Request) -> (Self, mpsc::Receiver<Value>) {
+    pub fn new(request: &Request) -> (Self, Messages) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        (Self { out: Some(sender), progress: progress_token(&request.params) }, receiver)
+        let stream = Self { out: Some(sender), progress: progress_token(&request.params), ..Self::closed() };
+        (stream, Messages(receiver))
     }
 
     /// For a client that takes nothing but the answer.
     pub fn closed() -> Self {
-        Self { out: None, progress: None }
+        Self { out: None, room: Arc::new(Semaphore::new(WAITING_BYTES_MAX as usize)), progress: None }
     }
 
     pub fn is_open(&self) -> bool {
@@ -38,9 +61,18 @@ impl Stream {
     }
 
     pub async fn notify(&self, notification: Notification) {
-        if let Some(out) = &self.out {
-            // Nobody may be there any more: then there is nobody to tell.
-            let _ = out.send(notification.to_value()).await;
+        // Nobody may be there any more: then there is nobody to tell.
+        let _ = self.send(notification.to_value()).await;
+    }
+
+    /// Whether somebody is there who takes it; waits until there is a place for it.
+    async fn send(&self, message: Value) -> bool {
+        let Some(out) = self.out.as_ref().filter(|out| !out.is_closed()) else { return false };
+        let bytes = u32::try_from(bytes_of(&message)).unwrap_or(u32::MAX).min(WAITING_BYTES_MAX);
+        // What is not taken any more gives its room back.
+        match Arc::clone(&self.room).acquire_many_owned(bytes).await {
+            Ok(room) => out.send((message, room)).await.is_ok(),
+            Err(_) => false,
         }
     }
 
@@ -88,7 +120,7 @@ impl Questions {
         method: &str,
         params: Map<String, Value>,
     ) -> Option<Asked> {
-        let out = stream.out.as_ref()?;
+        stream.out.as_ref()?;
         let id = format!("toolgate-{}", data_encoding::BASE64URL_NOPAD.encode(&rng.bytes::<18>()));
         let (sender, receiver) = oneshot::channel();
         {
@@ -101,8 +133,7 @@ impl Questions {
         }
         let asked = Asked { questions: self.clone(), id: id.clone(), receiver };
         let request = Request { id: Id::Text(id), method: method.to_owned(), params };
-        out.send(request.to_value()).await.ok()?;
-        Some(asked)
+        stream.send(request.to_value()).await.then_some(asked)
     }
 
     /// Takes what a client sent as an answer. One that was not asked for, or was asked of somebody else, goes nowhere.
@@ -140,4 +171,32 @@ impl Drop for Asked {
 /// A name for something that travels through a client and is looked up here again.
 pub(crate) fn new_name(clock: &toolgate_contracts::Clock, rng: &toolgate_contracts::Rng) -> String {
     OurId::<()>::new(clock, rng).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_waits_for_a_slow_reader_is_bounded_in_bytes() {
+        let request = Request { id: Id::Number(1), method: "tools/call".to_owned(), params: Map::new() };
+        let (stream, mut messages) = Stream::new(&request);
+        let params = json!({"data": "x".repeat(1024 * 1024)}).as_object().unwrap().clone();
+        let tell = || stream.notify(Notification::new("notifications/message", params.clone()));
+        let soon = Duration::from_millis(50);
+        let mut sent = 0;
+        while tokio::time::timeout(soon, tell()).await.is_ok() {
+            sent += 1;
+        }
+        assert_eq!(sent, 3, "of a little more than a MiB each");
+        messages.recv().await.unwrap();
+        tokio::time::timeout(soon, tell()).await.unwrap();
+        // Nobody waits for one who is gone.
+        let waiting = tell();
+        drop(messages);
+        tokio::time::timeout(soon, waiting).await.unwrap();
+        assert!(!stream.is_open());
+    }
 }

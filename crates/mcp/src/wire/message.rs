@@ -177,6 +177,23 @@ pub fn messages_of(value: Value, revision: Revision) -> Result<Vec<Result<Messag
     }
 }
 
+/// How many bytes it has as JSON, without writing it down.
+pub fn bytes_of(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written down has no end.
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -159,7 +159,7 @@ impl Surface {
                 }
                 ended = passing.running.ended() => {
                     let ended = ended?;
-                    while let Ok(notification) = passing.ear.told.try_recv() {
+                    while let Some(notification) = passing.ear.told.try_recv() {
                         self.pass_back(client, &passing.running, call, stream, notification, &mut progress).await;
                     }
                     break self.shaped(client, &ended, form).await;
