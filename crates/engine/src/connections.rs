@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolgate_contracts::upstream::{ConnectionOf, OauthGrant, UpstreamOauth};
-use toolgate_contracts::{Caller, Fault, FaultKind, Permission, SecretInfo, SecretPlace, SecretScope, Slug, Upstream};
+use toolgate_contracts::{
+    Caller, Fault, FaultKind, Permission, Principal, SecretInfo, SecretPlace, SecretScope, Slug, TenantId, Upstream,
+};
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
 use toolgate_store::upstreams::StoredUpstream;
@@ -88,6 +90,24 @@ impl Engine {
         Ok(place.scope)
     }
 
+    /// Whether there are tokens for whoever asks a server; one that wants none is as good as connected.
+    pub async fn is_upstream_connected(
+        &self,
+        tenant: TenantId,
+        name: &Slug,
+        principal: Principal,
+    ) -> Result<bool, Fault> {
+        let snapshot = self.registry.snapshot();
+        let stored = snapshot.tenant(tenant)?.upstreams.get(name);
+        let oauth = stored.ok_or_else(|| Fault::not_found("upstream", name))?.spec.oauth();
+        let Some(oauth) = oauth.filter(|oauth| oauth.grant == OauthGrant::Code) else { return Ok(true) };
+        let place = match oauth.per {
+            ConnectionOf::Org => SecretPlace::org(tenant),
+            ConnectionOf::User => SecretPlace::of(principal),
+        };
+        Ok(self.vault().find(tenant, place, &kept_as(name)).await?.is_some())
+    }
+
     /// The connections with a server that the caller may see: the organisation's, and their own.
     pub async fn upstream_connections(&self, caller: &Caller, spec: &Upstream) -> Result<Vec<SecretInfo>, Fault> {
         if spec.oauth().is_none() {
@@ -138,7 +158,11 @@ impl Engine {
         }
         let snapshot = self.registry.snapshot();
         let stored = snapshot.tenant(caller.tenant)?.upstreams.get(name).cloned();
-        let stored = stored.ok_or_else(|| Fault::not_found("upstream", name))?;
+        let stored = stored.ok_or_else(|| {
+            // Its tools are everybody's to see, so that it is there is no secret.
+            let is_shared = snapshot.tenant(TenantId::SYSTEM).is_ok_and(|system| system.upstreams.contains_key(name));
+            if is_shared { shared(name) } else { Fault::not_found("upstream", name) }
+        })?;
         let Some(oauth) = stored.spec.oauth().cloned() else {
             let told = format!("the server `{name}` takes no connections");
             return Err(Fault::conflict(told, "the operator adds `--oauth` to it"));
@@ -146,6 +170,15 @@ impl Engine {
         Ok((stored, oauth))
     }
 }
+
+/// Tokens for a server of the system are the system's own: no other tenant's people connect it.
+fn shared(name: &Slug) -> Fault {
+    let told = format!("the server `{name}` is the system tenant's, and only that tenant can be connected with it");
+    Fault::new(FaultKind::Forbidden, told, OF_ONES_OWN)
+}
+
+/// What else there is to do about a server of the system that wants tokens.
+pub const OF_ONES_OWN: &str = "ask your operator for one of your own tenant (`toolgate upstream add`)";
 
 /// Whose the tokens are, if the caller may keep them there.
 fn place_of(caller: &Caller, oauth: &UpstreamOauth, scope: Option<SecretScope>) -> Result<SecretPlace, Fault> {

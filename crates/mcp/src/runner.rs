@@ -483,9 +483,10 @@ impl Runner for Servers {
                 Ok(prepared) => prepared,
                 Err(error) => return error.into(),
             };
+            let is_shared = permit.call().tool.tool.tenant != permit.call().tenant;
             let outcome = self.call(permit, &prepared).await;
             match &prepared.holder {
-                Some(holder) => connecting::told(&self.0.keeper, holder, outcome),
+                Some(holder) => connecting::told(&self.0.keeper, holder, is_shared, outcome),
                 None => outcome,
             }
         })

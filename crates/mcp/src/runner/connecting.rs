@@ -9,7 +9,7 @@ use serde_json::json;
 use toolgate_contracts::{Fault, FaultKind, ToolError};
 use toolgate_egress::{HeaderValue, Method, Request, StatusCode, Url};
 use toolgate_engine::Outcome;
-use toolgate_engine::connections::kept_as;
+use toolgate_engine::connections::{OF_ONES_OWN, kept_as};
 use toolgate_engine::runner::{Connecting, Connection, UpstreamAsked};
 use toolgate_vault::Redactor;
 
@@ -151,9 +151,16 @@ fn own_redirect(redirect: &str) -> Result<String, Fault> {
 }
 
 /// What is told of a call to a server that wants tokens: where to connect, and never a token.
-pub fn told(keeper: &Keeper, holder: &Holder, outcome: Outcome) -> Outcome {
+pub fn told(keeper: &Keeper, holder: &Holder, is_shared: bool, outcome: Outcome) -> Outcome {
     use toolgate_contracts::ErrorCode;
     let outcome = match outcome {
+        Outcome::Failed(error) if error.code == ErrorCode::AuthRequired && is_shared => {
+            let message = format!(
+                "{}; the server is the system tenant's, and takes no connection of yours: {OF_ONES_OWN}",
+                error.message
+            );
+            Outcome::Failed(ToolError { message, ..error })
+        }
         Outcome::Failed(error) if error.code == ErrorCode::AuthRequired => {
             let connect = format!("toolgate upstream connect {}", holder.server);
             let why = keeper.problem(holder).map(|why| format!("; {why}")).unwrap_or_default();

@@ -285,4 +285,18 @@ mod tests {
             "the shortest of all pages"
         );
     }
+
+    #[test]
+    fn at_the_bound_the_listing_goes_that_nobody_used_for_the_longest() {
+        let listings = Listings::default();
+        let key = |at: usize| Key { tenant: TenantId::SYSTEM, upstream: format!("s{at}"), credentials: None };
+        for at in 0..SLOTS_MAX {
+            listings.slot(&key(at));
+        }
+        listings.slot(&key(0));
+        listings.slot(&key(SLOTS_MAX));
+        let has = |at: usize| listings.slots().contains_key(&key(at));
+        assert_eq!(listings.slots().len(), SLOTS_MAX);
+        assert_eq!((has(0), has(1), has(2), has(SLOTS_MAX)), (true, false, true, true));
+    }
 }

@@ -19,7 +19,7 @@ use crate::wire::{Notification, Request, RpcError, SUBSCRIPTION_ID};
 /// How soon a change is heard of.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often rights are asked for again.
-const RECHECK_EVERY: Duration = Duration::from_secs(5);
+pub(super) const RECHECK_EVERY: Duration = Duration::from_secs(5);
 /// Open at once for one program of one person. Clients open one; some forget to close them.
 const STREAMS_MAX: usize = 100;
 
@@ -131,6 +131,8 @@ impl Surface {
             if asked.elapsed() >= RECHECK_EVERY {
                 asked = Instant::now();
                 match again().await {
+                    // The name means another thing now.
+                    Ok((_, narrowed)) if narrowed.through != client.narrowed.through => return,
                     Ok((caller, narrowed)) => {
                         changed |= caller.permissions != client.caller.permissions;
                         client = Client {

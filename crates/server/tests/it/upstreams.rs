@@ -1,6 +1,7 @@
 //! Servers of others behind the gate: what enters, what changes by itself, what is called and what is not.
 
 mod connections;
+mod unsaid;
 
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,12 @@ impl World {
     async fn accept(&self, mut body: Value) -> Answer {
         body["seen"] = self.show().await["seen"].clone();
         self.send(&As::Owner, "POST", "/upstreams/files/accept", body).await
+    }
+
+    /// Refuses what waits now, having looked at it.
+    async fn refuse(&self, mut body: Value) -> Answer {
+        body["seen"] = self.show().await["seen"].clone();
+        self.send(&As::Owner, "POST", "/upstreams/files/refuse", body).await
     }
 
     fn version(&self, version: &str) {
@@ -309,6 +316,130 @@ async fn only_what_was_looked_at_is_accepted() {
         world.accept(json!({})).await.ok();
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_refused_stays_refused_until_the_server_offers_something_else() {
+    every_world(async |world| {
+        let other = tool("other", json!({"inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}));
+        world.offer(&[tool("echo", json!({})), other.clone()]);
+        world.save(json!({})).await.ok();
+        world.trust("files.echo").await;
+        let standing = async || {
+            let shown = world.show().await;
+            (shown["changes_offered"].as_u64().unwrap(), shown["tools_blocked"].as_u64().unwrap())
+        };
+        let says = |text: &str| tool("echo", json!({"description": format!("{text}. Use it when a test does.")}));
+        // A change that calls survive: what was accepted goes on.
+        world.offer(&[says("Says one thing"), other.clone()]);
+        world.refresh().await;
+        assert_eq!(standing().await, (1, 0));
+        let path = "/upstreams/files/refuse";
+        let late = world.show().await["seen"].clone();
+        for (body, status) in [
+            (json!({}), 400),
+            (json!({"seen": late, "tools": ["nothing"]}), 400),
+            (json!({"seen": late, "reason": "a\u{202e}b"}), 400),
+            (json!({"seen": "0".repeat(64)}), 409),
+        ] {
+            world.send(&As::Owner, "POST", path, body).await.refused(status);
+        }
+        let refused = world.refuse(json!({"reason": "steers"})).await.ok();
+        assert_eq!(refused["refused"], json!(["echo"]));
+        let again = world.refuse(json!({})).await.refused(409);
+        assert!(again["detail"].as_str().unwrap().contains("nothing that waits"), "{again:#}");
+        // Whoever looked before it was refused looks again.
+        world.send(&As::Owner, "POST", "/upstreams/files/accept", json!({"seen": late})).await.refused(409);
+        assert_eq!(outcomes(&world.show().await["reading"])[0].1, "declined", "told at once");
+        for _ in 0..2 {
+            let declined = pairs(&[("echo", "declined"), ("other", "unchanged")]);
+            assert_eq!(outcomes(&world.refresh().await), declined);
+            assert_eq!(standing().await, (0, 0));
+        }
+        let offer = world.show().await["offers"][0].clone();
+        assert!(offer["refused_by"].is_string() && offer["refused_at"].is_string(), "{offer:#}");
+        assert_eq!(world.call("files.echo", json!({"text": "a"})).await["status"], json!("completed"));
+        let log = world.send(&As::Owner, "GET", "/audit/entries?limit=500", Value::Null).await.ok();
+        let entry = log["items"].as_array().unwrap().iter().map(|item| &item["entry"]);
+        let entry: Vec<&Value> = entry.filter(|entry| entry["action"] == "upstream.refuse").collect();
+        assert_eq!(entry.len(), 1, "{log:#}");
+        let details = &entry[0]["details"];
+        assert_eq!((&entry[0]["object"], &details["reason"]), (&json!("files"), &json!("steers")), "{details:#}");
+        assert_eq!(
+            (&details["tools"][0]["tool"], &details["tools"][0]["class"]),
+            (&json!("echo"), &json!("description"))
+        );
+        // Taking all that waits, or all of its class, takes nothing that was refused.
+        assert_eq!(world.accept(json!({})).await.ok()["accepted"], json!([]));
+        world.save(json!({"accepts": ["description"]})).await.ok();
+        assert_eq!(outcomes(&world.refresh().await)[0].1, "declined");
+        world.save(json!({})).await.ok();
+        assert_eq!(world.tool("files.echo").await.ok()["version"], json!("1.0.0"));
+        // Something else waits again.
+        world.offer(&[says("Says another thing"), other.clone()]);
+        assert_eq!(outcomes(&world.refresh().await)[0].1, "offered");
+        assert_eq!((standing().await, &world.show().await["offers"][0]["refused_by"]), ((1, 0), &Value::Null));
+        // One that would break calls: the tool stays out of use.
+        let words = json!({"inputSchema": {"type": "object", "properties": {"words": {"type": "string"}}, "required": ["words"]}});
+        world.offer(&[tool("echo", words), other.clone()]);
+        world.refresh().await;
+        assert_eq!(world.refuse(json!({"tools": ["echo"]})).await.ok()["refused"], json!(["echo"]));
+        world.refresh().await;
+        assert_eq!(standing().await, (0, 1));
+        let done = world.call("files.echo", json!({"text": "a"})).await;
+        assert_eq!(done["error"]["details"]["reason"], json!("blocked"), "{done:#}");
+        // A mind may change, of what is named.
+        assert_eq!(world.accept(json!({"tools": ["echo"]})).await.ok()["accepted"], json!(["echo"]));
+        assert_eq!(standing().await, (0, 0));
+        // A new name is none before somebody says so, whatever becomes of the old one.
+        world.offer(&[tool("echo2", other_members(&other)), tool("echo", json!({}))]);
+        assert_eq!(outcomes(&world.refresh().await)[1], ("echo2".to_owned(), "offered".to_owned()));
+        assert_eq!(world.refuse(json!({"tools": ["echo2"]})).await.ok()["refused"], json!(["echo2"]));
+        for back in [false, true] {
+            let mut offered = vec![tool("echo2", other_members(&other)), tool("echo", json!({}))];
+            offered.extend(back.then(|| other.clone()));
+            world.offer(&offered);
+            assert_eq!(outcomes(&world.refresh().await)[1], ("echo2".to_owned(), "declined".to_owned()), "{back}");
+            world.tool("files.echo2").await.refused(404);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_tools_than_a_page_has_may_change_at_once_and_the_last_of_them_is_told() {
+    every_world(async |world| {
+        let count = 520;
+        let tools = |text: &str| -> Vec<Value> {
+            let named = |at: usize| {
+                tool(&format!("t{at:03}"), json!({"description": format!("{text}. Use it when a test does.")}))
+            };
+            (0..count).map(named).collect()
+        };
+        world.offer(&tools("Says one thing"));
+        world.save(json!({})).await.ok();
+        world.offer(&tools("Says another thing"));
+        assert!(outcomes(&world.refresh().await).iter().all(|(_, outcome)| outcome == "offered"));
+        assert_eq!(world.show().await["changes_offered"], json!(count));
+        let who = connections::key(world, "admin", json!(["tools:execute"])).await;
+        for path in ["/mcp/files", "/mcp"] {
+            // One behind the first page, and nothing else.
+            let last = if path == "/mcp" { "t519" } else { "t518" };
+            let hearing = connections::heard_at(world, &who, path, "tools/list_changed").await;
+            world.accept(json!({"tools": [last]})).await.ok();
+            let (text, _) = tokio::time::timeout(std::time::Duration::from_secs(10), hearing).await.unwrap().unwrap();
+            assert!(text.contains("notifications/tools/list_changed"), "{path} {text}");
+        }
+        let accepted = world.accept(json!({})).await.ok();
+        assert_eq!(accepted["accepted"].as_array().map(Vec::len), Some(count - 2));
+        assert_eq!(world.tool("files.t000").await.ok()["version"], json!("1.0.1"));
+    })
+    .await;
+}
+
+/// All of a tool but its name.
+fn other_members(tool: &Value) -> Value {
+    json!({"inputSchema": tool["inputSchema"]})
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

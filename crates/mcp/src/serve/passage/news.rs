@@ -13,14 +13,19 @@ use toolgate_engine::runner::UpstreamNews;
 
 use super::Through;
 use crate::runner::beside::{GET, READ};
-use crate::serve::subscriptions::{Again, Heard};
+use crate::serve::subscriptions::{Again, Heard, RECHECK_EVERY};
 use crate::serve::{Client, Stream, Surface};
 use crate::wire::{Notification, Request, RpcError, SUBSCRIPTION_ID};
 
-const SESSIONS_MAX: u64 = 10_000;
+/// Of all sessions of this replica together; whoever was not heard of the longest goes first.
+const FOLLOWED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const KEPT_FOR: Duration = Duration::from_hours(24);
 /// Resources that one client hears of.
 const FOLLOWED_MAX: usize = 200;
+/// And the bytes of their addresses.
+const OF_ONE_BYTES_MAX: usize = 128 * 1024;
+/// What each takes beside its bytes.
+const EACH_BYTES: usize = 128;
 const URI_BYTES_MAX: usize = 8192;
 /// How soon a server is listened to again that could not be, or whose link ended.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
@@ -34,7 +39,11 @@ pub(in crate::serve) struct Followed(Cache<Arc<str>, Uris>);
 
 impl Default for Followed {
     fn default() -> Self {
-        Self(Cache::builder().max_capacity(SESSIONS_MAX).time_to_idle(KEPT_FOR).build())
+        let weigher = |_: &Arc<str>, uris: &Uris| {
+            let bytes = bytes_of(&uris.lock().unwrap_or_else(PoisonError::into_inner));
+            u32::try_from(bytes + EACH_BYTES).unwrap_or(u32::MAX)
+        };
+        Self(Cache::builder().weigher(weigher).max_capacity(FOLLOWED_BYTES_MAX).time_to_idle(KEPT_FOR).build())
     }
 }
 
@@ -56,14 +65,20 @@ impl Surface {
             ));
         };
         let uris = self.0.followed.0.get_with(Arc::clone(session), Uris::default);
-        let mut uris = uris.lock().unwrap_or_else(PoisonError::into_inner);
-        if !on {
-            uris.remove(uri);
-        } else if uris.len() < FOLLOWED_MAX || uris.contains(uri) {
-            uris.insert(uri.to_owned());
-        } else {
-            return Err(RpcError::invalid_params(format!("a session hears of at most {FOLLOWED_MAX} resources")));
+        {
+            let mut uris = uris.lock().unwrap_or_else(PoisonError::into_inner);
+            if !on {
+                uris.remove(uri);
+            } else if !uris.contains(uri) && !has_room(&uris, uri) {
+                return Err(RpcError::invalid_params(format!(
+                    "a session hears of at most {FOLLOWED_MAX} resources, whose addresses have {OF_ONE_BYTES_MAX} bytes together"
+                )));
+            } else {
+                uris.insert(uri.to_owned());
+            }
         }
+        // Weighed anew.
+        self.0.followed.0.insert(Arc::clone(session), uris);
         Ok(json!({}))
     }
 
@@ -90,7 +105,7 @@ impl Surface {
             let uri =
                 uri.as_str().ok_or_else(|| RpcError::invalid_params("`resourceSubscriptions` is a list of texts"))?;
             check(uri)?;
-            if reads && uris.len() < FOLLOWED_MAX {
+            if reads && has_room(&uris, uri) {
                 uris.insert(uri.to_owned());
             }
         }
@@ -140,7 +155,23 @@ impl Surface {
         let here = Box::pin(self.tell_changes(client.clone(), here, stream, about, again));
         tokio::select! {
             () = here => {}
+            () = self.until_disconnected(client, through) => {}
             () = self.tell_news(client, through, wanted, news, stream, about) => {}
+        }
+    }
+
+    /// Until the tokens are gone that there were: what was open by them is over, here and at every replica.
+    async fn until_disconnected(&self, client: &Client, through: &Through) {
+        let mut was_connected = false;
+        loop {
+            let asking = self.engine.is_upstream_connected(through.owner, &through.name, client.caller.principal);
+            match asking.await {
+                Ok(true) => was_connected = true,
+                Ok(false) if was_connected => return,
+                // It is gone itself, which is noticed with the rights; or it cannot be asked now.
+                Ok(false) | Err(_) => {}
+            }
+            tokio::time::sleep(RECHECK_EVERY).await;
         }
     }
 
@@ -210,6 +241,14 @@ impl Surface {
     }
 }
 
+fn bytes_of(uris: &BTreeSet<String>) -> usize {
+    uris.iter().map(|uri| uri.len() + EACH_BYTES).sum()
+}
+
+fn has_room(uris: &BTreeSet<String>, uri: &str) -> bool {
+    uris.len() < FOLLOWED_MAX && bytes_of(uris) + uri.len() + EACH_BYTES <= OF_ONE_BYTES_MAX
+}
+
 type News = tokio::sync::mpsc::Receiver<UpstreamNews>;
 
 impl Wanted {
@@ -235,4 +274,39 @@ fn check(uri: &str) -> Result<(), RpcError> {
         return Err(RpcError::invalid_params(format!("an address of a resource has 1 to {URI_BYTES_MAX} bytes")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_client_hears_of_is_bounded_in_number_and_in_bytes() {
+        let fill = |bytes: usize| {
+            let mut uris = BTreeSet::new();
+            loop {
+                let uri = format!("{:0>bytes$}", uris.len());
+                if !has_room(&uris, &uri) {
+                    return (uris.len(), bytes_of(&uris));
+                }
+                uris.insert(uri);
+            }
+        };
+        assert_eq!(fill(20).0, FOLLOWED_MAX);
+        let (count, bytes) = fill(URI_BYTES_MAX);
+        assert!(
+            count < FOLLOWED_MAX && bytes <= OF_ONE_BYTES_MAX && bytes + URI_BYTES_MAX + EACH_BYTES > OF_ONE_BYTES_MAX
+        );
+    }
+
+    #[test]
+    fn all_clients_together_are_bounded_in_bytes() {
+        let followed = Followed::default();
+        for session in 0..2000 {
+            let uris: BTreeSet<String> = (0..15).map(|at| format!("{at:0>8192}")).collect();
+            followed.0.insert(Arc::from(session.to_string()), Arc::new(Mutex::new(uris)));
+        }
+        followed.0.run_pending_tasks();
+        assert!(followed.0.weighted_size() <= FOLLOWED_BYTES_MAX && followed.0.entry_count() < 1000);
+    }
 }

@@ -202,7 +202,7 @@ async fn call(world: &World, who: &As) -> Value {
     world.send(who, "POST", "/calls", call).await.body
 }
 
-async fn key(world: &World, user: &str, scopes: Value) -> As {
+pub(super) async fn key(world: &World, user: &str, scopes: Value) -> As {
     let key = json!({"name": format!("{user}-key"), "owner": user, "scopes": scopes});
     let key = world.send(&As::Owner, "POST", "/keys", key).await.ok();
     As::Key(key["secret"].as_str().unwrap().to_owned())
@@ -406,6 +406,74 @@ async fn a_client_of_ours_gets_tokens_by_its_secret_and_a_server_that_moves_gets
         assert!(locked(&elsewhere).shown.is_empty());
         serving.abort();
         other.abort();
+    })
+    .await;
+}
+
+/// What a client that came for a server hears, until that word, or the end of its stream.
+pub(super) async fn heard_at(
+    world: &World,
+    who: &As,
+    path: &str,
+    until: &'static str,
+) -> tokio::task::JoinHandle<(String, Duration)> {
+    let As::Key(key) = who else { panic!() };
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+    let request = axum::http::Request::post(path)
+        .header("host", "localhost")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "subscriptions/listen")
+        .header("authorization", format!("Bearer {key}"))
+        .header("content-type", "application/json")
+        .body(axum::body::Body::from(body.to_string()))
+        .unwrap();
+    let answer = tower::ServiceExt::oneshot(world.app.router(), request).await.unwrap();
+    let mut frames = answer.into_body().into_data_stream();
+    let first = futures_util::StreamExt::next(&mut frames).await.unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&first).contains("acknowledged"), "{first:?}");
+    let began = std::time::Instant::now();
+    tokio::spawn(async move {
+        let mut text = String::new();
+        while let Some(frame) = futures_util::StreamExt::next(&mut frames).await {
+            text.push_str(&String::from_utf8_lossy(&frame.unwrap()));
+            if text.contains(until) {
+                break;
+            }
+        }
+        (text, began.elapsed())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_listens_at_a_server_is_cut_off_when_it_is_disconnected_or_removed() {
+    every_world(async |world| {
+        let (fake, serving) = start(world).await;
+        // `web` is a group of tools, which comes first.
+        let url = format!("{}/mcp", locked(&fake).base());
+        let spec = json!({"name": "site", "era": "2025-06-18", "transport": {"kind": "http", "url": url}, "auth": {"oauth": {}}});
+        world.send(&As::Owner, "PUT", "/upstreams/site", spec).await.ok();
+        let connect = async || {
+            let begun = json!({"redirect": REDIRECT, "scope": "org"});
+            let begun = world.send(&As::Owner, "POST", "/upstreams/site/connect", begun).await.ok();
+            let page = Url::parse(begun["address"].as_str().unwrap()).unwrap();
+            let body = json!({"answer": yes(&fake, &page), "scope": "org"});
+            world.send(&As::Owner, "POST", "/upstreams/site/connected", body).await.ok();
+        };
+        let who = key(world, "admin", json!(["tools:execute"])).await;
+        for path in ["/upstreams/site/connection", "/upstreams/site"] {
+            connect().await;
+            let listening = heard_at(world, &who, "/mcp/site", "complete").await;
+            // It is seen to be connected.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert!(!listening.is_finished(), "{path}");
+            world.send(&As::Owner, "DELETE", path, Value::Null).await.ok();
+            let (text, after) = tokio::time::timeout(Duration::from_secs(15), listening).await.unwrap().unwrap();
+            assert!(after < Duration::from_secs(12) && text.contains("\"complete\""), "{path} {after:?} {text}");
+        }
+        serving.abort();
     })
     .await;
 }
