@@ -130,6 +130,7 @@ async fn questions_to_models_are_summed_beside_calls_and_are_of_no_tool() {
         let asked = UsageSums {
             cost: Amount::from_micros(500_000),
             questions: 2,
+            unpriced: 1,
             input_tokens: 200,
             cached_tokens: 80,
             output_tokens: 14,
