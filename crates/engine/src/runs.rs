@@ -1,6 +1,6 @@
 //! Runs: opened, given titled steps, ended; several agents' under one root.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -118,6 +118,19 @@ pub struct StepView {
     #[serde(flatten)]
     pub step: Step,
     pub agent_name: Option<String>,
+}
+
+/// Whether a run is one that the caller may look at: their own, one of an agent they manage, or any with the right to all.
+fn sees(sight: &Sight, caller: &Caller, run: &Run) -> bool {
+    match (sight, caller.agent) {
+        (Sight::Token(token), _) => token.sees(run.principal, run.agent_id, run.id),
+        // Of its owner's runs without an agent it may open runs under them, and read none.
+        (_, Some(agent)) => run.principal == caller.principal && run.agent_id == Some(agent),
+        (Sight::Everything, None) => true,
+        (Sight::OwnAndManaged { agents, .. }, None) => {
+            run.principal == caller.principal || run.agent_id.is_some_and(|agent| agents.contains(&agent))
+        }
+    }
 }
 
 impl Engine {
@@ -302,19 +315,11 @@ impl Engine {
         }
     }
 
-    /// A run that the caller may look at: their own, one of an agent they manage, or any with the right to all.
+    /// A run that the caller may look at.
     pub async fn readable_run(&self, caller: &Caller, id: RunId) -> Result<Option<Run>, Fault> {
         let sight = self.sight(caller).await?;
         let run = self.store.run(caller.tenant, id).await?;
-        Ok(run.filter(|run| match (&sight, caller.agent) {
-            (Sight::Token(token), _) => token.sees(run.principal, run.agent_id, run.id),
-            // Of its owner's runs without an agent it may open runs under them, and read none.
-            (_, Some(agent)) => run.principal == caller.principal && run.agent_id == Some(agent),
-            (Sight::Everything, None) => true,
-            (Sight::OwnAndManaged { agents, .. }, None) => {
-                run.principal == caller.principal || run.agent_id.is_some_and(|agent| agents.contains(&agent))
-            }
-        }))
+        Ok(run.filter(|run| sees(&sight, caller, run)))
     }
 
     /// The same for what holds every call of a run: a token for some tools is not shown those of others.
@@ -350,7 +355,7 @@ impl Engine {
         let names = self.names(tenant, people.iter().map(String::as_str)).await?;
         let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
         let mut sums = self.store.run_sums(tenant, &ids).await?;
-        let mut prompts = self.prompts_for(caller, &ids).await?;
+        let mut prompts = self.prompts_for(caller, &runs).await?;
         let named = |run: Run| {
             let RunSums { cost, unpriced } = sums.remove(&run.id).unwrap_or_default();
             let agent = run.agent_id.and_then(|id| registry.agents.get(&id));
@@ -366,24 +371,46 @@ impl Engine {
         Ok(runs.into_iter().map(named).collect())
     }
 
-    /// What the agents of these runs were asked, as far as reading it brings nobody a label that they have not: a list
-    /// changes nothing.
-    async fn prompts_for(&self, caller: &Caller, runs: &[RunId]) -> Result<HashMap<RunId, String>, Fault> {
-        if matches!(self.sight(caller).await?, Sight::Token(TokenSight { tools: Some(_), .. })) {
+    /// What the agents of these runs were asked, of those that the caller may look at, and as far as reading it brings
+    /// nobody a label that they have not: a list changes nothing.
+    async fn prompts_for(&self, caller: &Caller, runs: &[Run]) -> Result<HashMap<RunId, String>, Fault> {
+        let sight = self.sight(caller).await?;
+        if matches!(sight, Sight::Token(TokenSight { tools: Some(_), .. })) {
             return Ok(HashMap::new());
         }
-        let is_person = matches!(caller.credential, Credential::BrowserSession(_));
-        let seen = self.seen_just_now(caller).await?.labels;
-        let asked = self.store.asked_of(caller.tenant, runs).await?;
-        let shown =
-            asked.into_iter().filter(|(_, _, labels)| is_person || Labels::from(labels.as_slice()).is_within(seen));
+        let ids: Vec<RunId> = runs.iter().filter(|run| sees(&sight, caller, run)).map(|run| run.id).collect();
+        let brings = self.brings_nothing(caller).await?;
+        let asked = self.store.asked_of(caller.tenant, &ids).await?;
+        let shown = asked.into_iter().filter(|(_, _, labels)| brings(labels));
         Ok(shown.map(|(run, prompt, _)| (run, prompt)).collect())
     }
 
-    /// The newest calls of a run, or of the whole tree, that could not be read.
-    async fn unread_of(&self, tenant: TenantId, run: &Run) -> Result<Vec<UnreadCall>, Fault> {
+    /// Whether reading something with these labels brings the caller none that they have not. A person's browser takes
+    /// none on.
+    async fn brings_nothing(&self, caller: &Caller) -> Result<impl Fn(&[Label]) -> bool + use<>, Fault> {
+        let is_person = matches!(caller.credential, Credential::BrowserSession(_));
+        let seen = self.seen_just_now(caller).await?.labels;
+        Ok(move |labels: &[Label]| is_person || Labels::from(labels).is_within(seen))
+    }
+
+    /// The newest calls of a run, or of the whole tree, that could not be read: of the runs that the caller may look at.
+    /// What a model took for a tool is text of that model.
+    async fn unread_of(&self, caller: &Caller, run: &Run, under: &[Run]) -> Result<Vec<UnreadCall>, Fault> {
+        let sight = self.sight(caller).await?;
+        // A token for some tools is not told which others were asked for.
+        if matches!(sight, Sight::Token(TokenSight { tools: Some(_), .. })) {
+            return Ok(Vec::new());
+        }
+        let brings = self.brings_nothing(caller).await?;
+        let all = std::iter::once(run).chain(under);
+        let shown = all.filter(|run| sees(&sight, caller, run) && brings(&run.labels));
+        let shown: HashSet<RunId> = shown.map(|run| run.id).collect();
+        let tenant = caller.tenant;
         let mut found = Vec::new();
         for event in self.store.events_without_call(tenant, run, EventType::ToolFailed, SHOWN_CALLS_MAX).await? {
+            if !shown.contains(&event.run_id) {
+                continue;
+            }
             let text = |member: &str| event.data.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
             found.push(UnreadCall {
                 run_id: event.run_id,
@@ -425,12 +452,9 @@ impl Engine {
             CallFilter { run: Some(run.id), ..CallFilter::default() }
         };
         let calls = self.list_calls(caller, &filter, None, SHOWN_CALLS_MAX).await?.items;
-        let others = runs.into_iter().filter(|under| under.id != run.id);
-        let mut named =
-            self.named_runs(caller, std::iter::once(run.clone()).chain(others).collect()).await?.into_iter();
-        // A token for some tools is not told which others were asked for.
-        let is_whole = !matches!(self.sight(caller).await?, Sight::Token(TokenSight { tools: Some(_), .. }));
-        let unread = if is_whole { self.unread_of(tenant, &run).await? } else { Vec::new() };
+        let unread = self.unread_of(caller, &run, &runs).await?;
+        let others = runs.into_iter().filter(|under| under.id != id);
+        let mut named = self.named_runs(caller, std::iter::once(run).chain(others).collect()).await?.into_iter();
         let Some(run) = named.next() else { return Err(Fault::not_found("run", id)) };
         Ok(RunView { run, steps, runs: named.collect(), calls, unread })
     }

@@ -105,22 +105,22 @@ mod tests {
         check(scripts, &["`scripts.test`, line 5: … shell"], &["other"]);
         let missing = "yaml_files:\n  app: {paths: []}\n  b: {file: /b}\nmetrics: {url: 'http://m'}\n";
         check(missing, &["`yaml_files.app`, line 2: … file"], &["b", "metrics"]);
-        let several = "databases:\n  a:\n    url: [x]\n  b:\n    url: sqlite:///b\n    tenants: 7\nsearch: {}\nscript: {}\n\
+        let several = "databases:\n  a:\n    url: [x]\n  b:\n    url: sqlite:///b\n    tenants: 7\nsearch: {}\n\
                        upstreams:\n  u: {command: [u]}\n";
-        check(
-            several,
-            &[
-                "`databases.a`, line 3",
-                "`databases.b`, line 6",
-                "`search`, line 7: … provider",
-                "`script`, line 8: … no section",
-            ],
-            &["u"],
-        );
+        check(several, &["`databases.a`, line 3", "`databases.b`, line 6", "`search`, line 7: … provider"], &["u"]);
         check("scripts: [1]\nsearch: {provider: exa}\n", &["`scripts`, line 1"], &["search"]);
         check("scripts:\nsandbox: {warm: many}\ngithub: {url: 'https://g'}\n", &["`sandbox`, line 2"], &["github"]);
         // Where a number is taken for a text, it is so beside a wrong entry too.
         check("scripts:\n  a: {command: [a], folder: /, set: {PORT: '80'}}\n  b: {}\n", &["`scripts.b`"], &["a"]);
+    }
+
+    /// Left out, it would leave more allowed: untrusted code under no group, a secret sent to the usual host.
+    #[test]
+    fn a_word_that_is_no_section_refuses_the_file() {
+        for text in ["sandbx: {concurrent: 4}\n", "scripts:\n  a: {}\ngit_hub: {url: 'https://g'}\n"] {
+            let told = entries(text, 0o600).unwrap_err();
+            assert!(told.contains("there is no section `") && told.contains("`sandbox`"), "{told}");
+        }
     }
 
     #[test]

@@ -10,10 +10,11 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolgate_contracts::runner::WorkflowRunner;
 use toolgate_contracts::{
-    Amount, Caller, Definition, ErrorCode, Fault, FaultKind, Limits, Runner as Kind, Slug, ToolError, ToolRef,
+    Amount, Caller, Definition, ErrorCode, Fault, FaultKind, Limits, Mode, Runner as Kind, Slug, ToolError, ToolRef,
 };
 use toolgate_engine::runs::TOO_DEEP;
 use toolgate_engine::{Call, Engine, Outcome, Permit, Runner};
+use toolgate_registry::toolset::View;
 
 use crate::run::Within;
 use crate::{NewWorkflowRun, WeakWorkflows, Workflows};
@@ -45,9 +46,22 @@ impl PublishedWorkflows {
         let snapshot = workflows.registry().snapshot();
         let registry = snapshot.tenant(call.tenant).map_err(|fault| ToolError::of(&fault))?;
         let today = workflows.registry().now().day();
+        // Whoever decides sees all of it; whoever only asks learns of no tool by it that they do not have.
+        let view = match call.mode {
+            Mode::DryRun => Some(View::of(registry, &call.caller, &today).map_err(|fault| ToolError::of(&fault))?),
+            Mode::Execute | Mode::Record => None,
+        };
+        let mut hidden = 0;
         let mut tools = Vec::with_capacity(uses.tools.len());
         for tool in &uses.tools {
-            let found = tool.parse::<ToolRef>().ok().and_then(|reference| registry.resolve(&reference, &today));
+            let reference = tool.parse::<ToolRef>().ok();
+            if let (Some(view), Some(reference)) = (&view, &reference)
+                && view.resolve(reference).is_err()
+            {
+                hidden += 1;
+                continue;
+            }
+            let found = reference.and_then(|reference| registry.resolve(&reference, &today));
             tools.push(match found {
                 Some(found) => {
                     let (class, risk) = (found.definition.class(), found.definition.effective_risk());
@@ -58,7 +72,10 @@ impl PublishedWorkflows {
         }
         tools.sort_by(|(one, by), (other, than)| other.cmp(one).then_with(|| by.cmp(than)));
         tools.dedup();
-        let tools: Vec<String> = tools.into_iter().map(|(_, tool)| tool).collect();
+        let mut tools: Vec<String> = tools.into_iter().map(|(_, tool)| tool).collect();
+        if hidden > 0 {
+            tools.push(format!("{hidden} more that you do not have"));
+        }
         let would_run = json!({"workflow": name, "revision": workflow.revision, "input": *call.input});
         let mut plan = json!({"would_run": would_run, "workflow": name, "calls": tools});
         if uses.agents {

@@ -25,6 +25,8 @@ pub fn tour(tour: &mut Tour) {
     let other = "0000000000000000000000000000000000000000000000000000000000000000";
     tour.run(&["upstream", "accept", "issues", "--seen", other], 1);
     tour.run(&["upstream", "accept", "issues", "--seen", &seen, "--tool", "search"], 2);
+    tour.run(&["upstream", "refuse", "issues"], 2);
+    tour.run(&["upstream", "refuse", "issues", "--seen", &seen, "--reason", "nothing waits there"], 1);
     assert_eq!(tour.ok(&["upstream", "accept", "issues", "--seen", &seen])["accepted"], json!([]));
     assert_eq!(tour.ok(&["upstream", "show", "issues"])["moved"], json!(false));
     tour.run(&["upstream", "add", "files", "--entry", "nothing"], 2);

@@ -89,11 +89,16 @@ impl Surface {
             }
             "runs" => {
                 let id: RunId = id.parse().map_err(|_| unknown())?;
-                let run = self.engine.show_run(caller, id).await?;
+                let mut run = self.engine.show_run(caller, id).await?;
                 // A run of other tools too is none of a group's, nor of one server's.
                 let whole = run.calls.iter().all(|call| self.is_of_group(client, call.tool_id));
                 if client.narrowed.is_part() && (run.calls.is_empty() || !whole) {
                     return Err(unknown());
+                }
+                if client.narrowed.is_part() {
+                    // What was asked, and what could not be read of it, may be about any tool.
+                    run.unread.clear();
+                    run.runs.iter_mut().chain([&mut run.run]).for_each(|run| run.prompt = None);
                 }
                 Ok(as_json(json!(run)))
             }

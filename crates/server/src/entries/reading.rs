@@ -1,14 +1,15 @@
 //! Reads the text of the entries so that what is wrong with one is no matter of the others.
 //!
 //! The file is read again without an entry that failed, until all that is left can be read. The same strict reader reads
-//! every time, so an entry means the same beside a wrong one as without it. What is no YAML has no entries to keep.
+//! every time, so an entry means the same beside a wrong one as without it. What is no YAML has no entries to keep, and a
+//! word that is no section refuses the whole file.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 use toolgate_contracts::Entries;
 use toolgate_contracts::entries::{ForTenants, WrongEntries, WrongEntry};
@@ -48,28 +49,25 @@ struct Attempt<'a> {
     at: &'a RefCell<Option<Place>>,
     /// For whom the entries are that had failed.
     tenants: &'a RefCell<BTreeMap<Place, ForTenants>>,
-    /// What is no section at all.
-    unknown: &'a RefCell<Vec<(Place, Failed)>>,
 }
 
 /// The entries of a text, and what of it cannot be read.
 pub(super) fn read(text: &str) -> Result<Entries, String> {
     let mut failed: BTreeMap<Place, Failed> = BTreeMap::new();
     loop {
-        let (at, tenants, unknown) = (RefCell::default(), RefCell::default(), RefCell::default());
-        let attempt = Attempt { failed: &failed, at: &at, tenants: &tenants, unknown: &unknown };
+        let (at, tenants) = (RefCell::default(), RefCell::default());
+        let attempt = Attempt { failed: &failed, at: &at, tenants: &tenants };
         let error = match serde_saphyr::with_deserializer_from_str(text, |file| attempt.deserialize(file)) {
             Ok(mut entries) => {
                 let mut tenants: BTreeMap<Place, ForTenants> = tenants.into_inner();
-                let wrong =
-                    failed.into_iter().chain(unknown.into_inner()).map(|(place, Failed { line, why, left })| {
-                        let tenants = match left {
-                            Left::Tenants => tenants.remove(&place),
-                            Left::Nothing => None,
-                        };
-                        let (section, name) = place;
-                        WrongEntry { section, name, line, why, tenants }
-                    });
+                let wrong = failed.into_iter().map(|(place, Failed { line, why, left })| {
+                    let tenants = match left {
+                        Left::Tenants => tenants.remove(&place),
+                        Left::Nothing => None,
+                    };
+                    let (section, name) = place;
+                    WrongEntry { section, name, line, why, tenants }
+                });
                 let mut wrong: Vec<_> = wrong.collect();
                 wrong.sort_by_key(|wrong| wrong.line);
                 entries.wrong = WrongEntries::new(wrong);
@@ -138,7 +136,6 @@ impl<'de> Visitor<'de> for Attempt<'_> {
     fn visit_map<M: MapAccess<'de>>(self, mut file: M) -> Result<Entries, M::Error> {
         let mut entries = Entries::default();
         while let Some(Spanned { value: section, referenced, .. }) = file.next_key::<Spanned<String>>()? {
-            let line = referenced.line();
             let whole = (section.clone(), None);
             match section.as_str() {
                 "scripts" => entries.scripts = self.named(&mut file, section)?,
@@ -149,11 +146,12 @@ impl<'de> Visitor<'de> for Attempt<'_> {
                 "metrics" => entries.metrics = self.value(&mut file, whole)?.flatten(),
                 "github" => entries.github = self.value(&mut file, whole)?.flatten(),
                 "sandbox" => entries.sandbox = self.value(&mut file, whole)?.unwrap_or_default(),
+                // Nobody knows which section was meant, and without some of them more is allowed than with them.
                 _ => {
-                    file.next_value::<IgnoredAny>()?;
-                    let why = format!("there is no section `{}`; expected {EXPECTED}", section.escape_debug());
-                    let failed = Failed { line: Some(line), why, left: Left::Nothing };
-                    self.unknown.borrow_mut().push((whole, failed));
+                    let section = section.escape_debug();
+                    let told =
+                        format!("line {}: there is no section `{section}`; expected {EXPECTED}", referenced.line());
+                    return Err(M::Error::custom(told));
                 }
             }
         }

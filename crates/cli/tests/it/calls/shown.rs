@@ -16,6 +16,7 @@ fn steady(home: &Home, printed: &str) -> String {
         (r"(entry \d+|not numbered yet) of", "entry [n] of"),
         (r" +\d+ µs", " [n] µs"),
         (r"\d+ ms", "[n] ms"),
+        (r"\d+\.\d{3} s", "[n] s"),
         (r"duration_ms=\d+", "duration_ms=[n]"),
         (r#""index":(null|\d+)"#, r#""index":[n]"#),
         (r"revision \d+", "revision [n]"),
@@ -85,6 +86,7 @@ fn calls_and_runs_are_readable() {
               Limits  max_tool_calls 9
               Began  [moment]
               Changed  [moment]
+              Took  2 calls, cost 0.00, [n] s
 
             Steps
               BEGAN  ID  AGENT  TITLE

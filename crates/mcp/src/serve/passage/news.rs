@@ -43,7 +43,10 @@ impl Default for Followed {
             let bytes = bytes_of(&uris.lock().unwrap_or_else(PoisonError::into_inner));
             u32::try_from(bytes + EACH_BYTES).unwrap_or(u32::MAX)
         };
-        Self(Cache::builder().weigher(weigher).max_capacity(FOLLOWED_BYTES_MAX).time_to_idle(KEPT_FOR).build())
+        // Otherwise a newcomer would give way to what is looked at more often.
+        let lru = moka::policy::EvictionPolicy::lru();
+        let bounded = Cache::builder().weigher(weigher).max_capacity(FOLLOWED_BYTES_MAX).eviction_policy(lru);
+        Self(bounded.time_to_idle(KEPT_FOR).build())
     }
 }
 
