@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolgate_contracts::{Clock, Definition, ErrorCode, Id, Rng, Slug, TenantId, Timestamp, ToolError};
 use toolgate_engine::{Call, Keyed, Outcome, Outside, Runner as _, Wiring, testing};
-use toolgate_registry::commands::Registry;
+use toolgate_registry::commands::{FIRST_WORKSPACE, Registry};
 use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_store::people::Workspace;
 use toolgate_store::testing::{every_store, tenant as tenant_row};
 use toolgate_store::{Change, Store};
 use toolgate_toolbox::{BUILTINS, Builtin, TOOLS, Tools};
@@ -40,6 +41,10 @@ impl World {
         for (id, slug) in [(TenantId::SYSTEM, "system"), (tenant, "acme")] {
             let mut change = Change::new(id);
             change.insert_tenant(&tenant_row(id, slug, clock.now()));
+            if id == tenant {
+                let (slug, name) = (FIRST_WORKSPACE.parse().unwrap(), "Main".to_owned());
+                change.insert_workspace(&Workspace { id: Id::new(&clock, &rng), slug, name, created_at: clock.now() });
+            }
             store.commit(change).await.unwrap();
         }
         let registry = Registry::open(store.clone(), clock.clone(), rng.clone(), BUILTINS).await.unwrap();

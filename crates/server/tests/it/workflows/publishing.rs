@@ -65,6 +65,15 @@ async fn a_published_workflow_is_a_tool_like_others_in_one_revision_for_good() {
         let dry = world.send(&owner, "POST", "/api/v1/calls", dry).await.ok();
         assert_eq!(dry["output"]["would_run"]["workflow"], "say-it", "{dry:#}");
         assert_eq!(dry["output"]["calls"], json!(["echo (none, risk safe)"]), "{dry:#}");
+        // An agent that has the workflow alone learns no other names by it.
+        let agent = json!({"name": "sayer", "toolset": "assigned", "custom_tools": ["sayIt"]});
+        let agent = world.send(&owner, "POST", "/api/v1/agents", agent).await.ok();
+        let key = json!({"name": "sayer", "agent": agent["name"]});
+        let key = world.send(&owner, "POST", "/api/v1/keys", key).await.ok();
+        let sayer = As::Key(key["secret"].as_str().unwrap().to_owned());
+        let dry = json!({"tool": "sayIt", "input": {"text": "hi"}, "mode": "dry_run"});
+        let dry = world.send(&sayer, "POST", "/api/v1/calls", dry).await.ok();
+        assert_eq!(dry["output"]["calls"], json!(["1 more that you do not have"]), "{dry:#}");
         assert_eq!(publish(&world, "say-it", json!({"title": "Say it"})).await.ok()["action"], "unchanged");
 
         // What is saved later is another version; the one that is there stays what it is.
@@ -88,7 +97,16 @@ async fn a_published_workflow_is_a_tool_like_others_in_one_revision_for_good() {
         let opened = world.send(&owner, "POST", "/api/v1/runs", json!({"title": "Above"})).await.ok();
         let request = json!({"tool": "sayIt", "input": {"text": "hi"}, "run_id": opened["id"], "wait": 30});
         world.send(&owner, "POST", "/api/v1/calls", request).await.ok();
-        let shown = world.get(&owner, &format!("/api/v1/runs/{}", opened["id"].as_str().unwrap())).await.ok();
+        // Its run is closed a moment after its call.
+        let path = format!("/api/v1/runs/{}", opened["id"].as_str().unwrap());
+        let mut shown = world.get(&owner, &path).await.ok();
+        for _ in 0..100 {
+            if shown["runs"][0]["state"] == "completed" {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            shown = world.get(&owner, &path).await.ok();
+        }
         assert_eq!(shown["runs"][0]["state"], "completed", "{shown:#}");
 
         // Nobody pulls it away from below.
