@@ -226,12 +226,12 @@ fn escape_json(text: &str) -> String {
     out
 }
 
-/// A member as text: strings as they are, nothing for `null`, other values as JSON.
 /// Whether an amount is zero, or not said.
 pub fn is_nothing(amount: &str) -> bool {
     amount.chars().all(|digit| matches!(digit, '0' | '.'))
 }
 
+/// A member as text: strings as they are, nothing for `null`, other values as JSON.
 pub fn text_of(value: &Value, member: &str) -> String {
     match &value[member] {
         Value::Null => String::new(),
