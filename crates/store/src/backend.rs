@@ -197,11 +197,12 @@ impl Store {
         self.queue().submit(Work { tenant, others, durability, statements: ready, touches_contexts }).await
     }
 
-    /// How often this process changed what callers have seen, where nobody else can have: what was read at a count is true
-    /// as long as the count is the same. It is counted before anybody hears of the change.
+    /// A count of this process's changes to what callers have seen, where nobody else can have changed it: what was read at
+    /// a count is true as long as the count is the same. None while such a change is being committed: some read it by then
+    /// and others do not.
     pub fn context_changes(&self) -> Option<u64> {
         match &self.shared.backend {
-            Backend::Sqlite(sqlite) => Some(sqlite.context_changes()),
+            Backend::Sqlite(sqlite) => sqlite.context_changes(),
             Backend::Postgres(_) => None,
         }
     }

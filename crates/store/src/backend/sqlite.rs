@@ -72,8 +72,9 @@ impl Sqlite {
         })
     }
 
-    pub fn context_changes(&self) -> u64 {
-        self.context_changes.load(Ordering::Acquire)
+    pub fn context_changes(&self) -> Option<u64> {
+        let count = self.context_changes.load(Ordering::Acquire);
+        count.is_multiple_of(2).then_some(count)
     }
 
     pub fn path(&self) -> &Path {

@@ -73,7 +73,7 @@ struct Writer<'c> {
     gathered: bool,
     /// Groups that are written with care, because one before held a change that was refused.
     careful: u32,
-    /// Of what callers have seen.
+    /// Of what callers have seen: counted before and after a commit of them, so it is odd while one is under way.
     context_changes: &'c AtomicU64,
 }
 
@@ -211,10 +211,14 @@ impl<'c> Writer<'c> {
                 },
             }
         }
+        let touches_contexts = group.iter().any(|job| job.work.touches_contexts);
+        if touches_contexts {
+            self.context_changes.fetch_add(1, Ordering::AcqRel);
+        }
         let committed = self.execute("COMMIT");
         // Whatever became of it: what was read before may be old now.
-        if group.iter().any(|job| job.work.touches_contexts) {
-            self.context_changes.fetch_add(1, Ordering::Release);
+        if touches_contexts {
+            self.context_changes.fetch_add(1, Ordering::AcqRel);
         }
         if let Err(error) = committed {
             self.roll_back();
@@ -347,7 +351,7 @@ mod tests {
     use Durability::{Disk, Process};
 
     /// Jobs that ask for these durabilities, whose callers have gone away.
-    async fn jobs(durabilities: &[Durability]) -> Vec<Job> {
+    async fn jobs(durabilities: &[Durability], touches_contexts: bool) -> Vec<Job> {
         let taken = Arc::new(Mutex::new(Vec::new()));
         let take = Arc::clone(&taken);
         let send = move |job| {
@@ -359,8 +363,7 @@ mod tests {
             let text = Texts::default().get("INSERT INTO t (tenant_id) VALUES ($1)", Judge::Tenant).unwrap();
             let tenant = TenantId::from_uuid(Uuid::nil());
             let statements = vec![Ready { text, parameters: vec![tenant.into()], expect: Expect::Anything }];
-            let work =
-                Work { tenant, others: Vec::new(), durability: *durability, statements, touches_contexts: false };
+            let work = Work { tenant, others: Vec::new(), durability: *durability, statements, touches_contexts };
             let _ = tokio::time::timeout(Duration::ZERO, queue.submit(work)).await;
         }
         std::mem::take(&mut *taken.lock().unwrap())
@@ -384,12 +387,33 @@ mod tests {
             (&[Process, Disk, Process], 2, false),
             (&[Process], 1, true),
         ] {
-            writer.commit(jobs(group).await);
+            writer.commit(jobs(group, false).await);
             assert_eq!((synchronous(&writer), writer.unsynced_since.is_some()), (full, unsynced), "{group:?}");
         }
         writer.sync();
         assert!(writer.unsynced_since.is_none());
         let count: i64 = writer.connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!(count, 8);
+    }
+
+    #[tokio::test]
+    async fn a_commit_of_what_callers_have_seen_is_counted_before_anybody_can_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let mut connection = super::super::file::open_writer(&path).unwrap();
+        connection.execute_batch("CREATE TABLE t (tenant_id BLOB)").unwrap();
+        let changes = Arc::new(AtomicU64::new(0));
+        let (counted, at_commits) = (Arc::clone(&changes), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&at_commits);
+        let hook = move || {
+            seen.lock().unwrap().push(counted.load(Ordering::Acquire));
+            false
+        };
+        connection.commit_hook(Some(hook)).unwrap();
+        let mut writer = Writer::new(&connection, &path, &changes);
+        for touches_contexts in [false, true, true] {
+            writer.commit(jobs(&[Process], touches_contexts).await);
+        }
+        assert_eq!((at_commits.lock().unwrap().as_slice(), changes.load(Ordering::Acquire)), (&[0, 1, 3][..], 4));
     }
 }
