@@ -29,15 +29,24 @@ pub struct Way {
     /// From which level on it wants to hear logs; none: it said nothing.
     pub log_level: Option<Level>,
     asking: mpsc::Sender<Question>,
-    told: mpsc::Sender<(Notification, usize)>,
+    told: mpsc::Sender<Waits>,
     waiting: Arc<Waiting>,
+}
+
+/// Something that was said and waits to be taken.
+#[derive(Debug)]
+struct Waits {
+    notification: Notification,
+    bytes: usize,
+    /// Log lines that came right before it, and for which there was no place.
+    left_out: u64,
 }
 
 /// What was said and not taken.
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: AtomicUsize,
-    /// Log lines for which there was no place.
+    /// Log lines for which there was no place since the last one that found one.
     left_out: AtomicU64,
 }
 
@@ -49,36 +58,38 @@ pub struct Ear {
 
 /// What a server says meanwhile, in its order. How many log lines are missing is said where they are.
 pub struct Told {
-    queue: mpsc::Receiver<(Notification, usize)>,
+    queue: mpsc::Receiver<Waits>,
     waiting: Arc<Waiting>,
+    /// Taken already; what is missing before it was told first.
     next: Option<Notification>,
 }
 
 impl Told {
     /// Nothing that was taken is lost where whoever waits here gives up.
     pub async fn recv(&mut self) -> Option<Notification> {
-        match self.next.take() {
-            Some(next) => Some(next),
-            None => self.queue.recv().await.map(|taken| self.took(taken)),
+        if let Some(there) = self.try_recv() {
+            return Some(there);
+        }
+        match self.queue.recv().await {
+            Some(waits) => Some(self.took(waits)),
+            None => self.missing(),
         }
     }
 
     /// What is there by now.
     pub fn try_recv(&mut self) -> Option<Notification> {
-        match (self.next.take(), self.queue.try_recv()) {
-            (Some(next), Ok(taken)) => {
-                self.next = Some(self.took(taken));
-                Some(next)
-            }
-            (Some(next), Err(_)) => Some(next),
-            (None, Ok(taken)) => Some(self.took(taken)),
-            (None, Err(_)) => self.missing(),
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
+        match self.queue.try_recv() {
+            Ok(waits) => Some(self.took(waits)),
+            Err(_) => self.missing(),
         }
     }
 
-    fn took(&mut self, (notification, bytes): (Notification, usize)) -> Notification {
+    fn took(&mut self, Waits { notification, bytes, left_out }: Waits) -> Notification {
         self.waiting.bytes.fetch_sub(bytes, Ordering::AcqRel);
-        match self.missing() {
+        match notice(left_out) {
             Some(missing) => {
                 self.next = Some(notification);
                 missing
@@ -87,13 +98,18 @@ impl Told {
         }
     }
 
+    /// Those after which nothing came.
     fn missing(&self) -> Option<Notification> {
-        let count = self.waiting.left_out.swap(0, Ordering::AcqRel);
-        let told = format!("{count} log messages of the server are left out: they came faster than they were read");
-        let params = json!({"level": Level::Warning.as_str(), "logger": "toolgate", "data": told});
-        let params = params.as_object().cloned().unwrap_or_default();
-        (count > 0).then(|| Notification::new("notifications/message", params))
+        notice(self.waiting.left_out.swap(0, Ordering::AcqRel))
     }
+}
+
+/// That log lines are missing here, if any are.
+fn notice(count: u64) -> Option<Notification> {
+    let told = format!("{count} log messages of the server are left out: they came faster than they were read");
+    let params = json!({"level": Level::Warning.as_str(), "logger": "toolgate", "data": told});
+    let params = params.as_object().cloned().unwrap_or_default();
+    (count > 0).then(|| Notification::new("notifications/message", params))
 }
 
 impl Way {
@@ -115,14 +131,18 @@ impl Way {
     pub fn tell(&self, notification: Notification) {
         let bytes = bytes_of(&notification.params);
         let is_log = notification.method == "notifications/message";
-        let waits = self.waiting.bytes.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes);
-        // Nobody here waits for a slow reader.
-        if waits > TOLD_BYTES_MAX || self.told.try_send((notification, bytes)).is_err() {
-            self.waiting.bytes.fetch_sub(bytes, Ordering::AcqRel);
-            // Progress is told again anyway.
-            if is_log {
-                self.waiting.left_out.fetch_add(1, Ordering::AcqRel);
-            }
+        let waiting = &self.waiting;
+        let waits = waiting.bytes.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes);
+        // Nobody here waits for a slow reader. The place comes first: what is left out before it is counted with it.
+        if let Some(place) = self.told.try_reserve().ok().filter(|_| waits <= TOLD_BYTES_MAX) {
+            let left_out = waiting.left_out.swap(0, Ordering::AcqRel);
+            place.send(Waits { notification, bytes, left_out });
+            return;
+        }
+        waiting.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        // Progress is told again anyway.
+        if is_log {
+            waiting.left_out.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -167,15 +187,46 @@ mod tests {
         way.tell(Notification::new("notifications/progress", line(900_000).params));
         let heard: Vec<String> = std::iter::from_fn(|| ear.told.try_recv()).map(said).collect();
         assert_eq!(heard.len(), 4, "{heard:?}");
-        assert!(heard[0].starts_with("2 log messages"), "{heard:?}");
-        assert_eq!(heard[1..], ["900000", "900000", "10"]);
+        assert!(heard[2].starts_with("2 log messages"), "{heard:?}");
+        assert_eq!(
+            (&heard[..2], &heard[3..]),
+            (&["900000".to_owned(), "900000".to_owned()][..], &["10".to_owned()][..])
+        );
         // Whoever has read has room again.
         for _ in 0..TOLD_MAX + 3 {
             way.tell(line(1));
         }
         let heard: Vec<String> = std::iter::from_fn(|| ear.told.try_recv()).map(said).collect();
         assert_eq!(heard.len(), TOLD_MAX + 1);
-        assert!(heard[0].starts_with("3 log messages"), "{heard:?}");
+        assert!(heard[TOLD_MAX].starts_with("3 log messages"), "{heard:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_said_between_two_takes_is_neither_lost_nor_out_of_its_place() {
+        let line = |data: &str| {
+            let params = json!({"level": "info", "data": data});
+            Notification::new("notifications/message", params.as_object().unwrap().clone())
+        };
+        let said = |notification: Notification| notification.params["data"].as_str().unwrap().to_owned();
+        let too_large = "x".repeat(TOLD_BYTES_MAX);
+        for waits in [false, true] {
+            let (way, mut ear) = Way::new(Map::new(), None);
+            let mut heard = Vec::new();
+            // Each is told, then something that finds no place; one is taken after each of them.
+            for at in 0..4 {
+                way.tell(line(&format!("said {at}")));
+                way.tell(line(&too_large));
+                let taken = if waits { ear.told.recv().await } else { ear.told.try_recv() };
+                heard.push(said(taken.unwrap()));
+            }
+            drop(way);
+            while let Some(more) = if waits { ear.told.recv().await } else { ear.told.try_recv() } {
+                heard.push(said(more));
+            }
+            let missing = "1 log messages of the server are left out: they came faster than they were read";
+            let expected: Vec<String> = (0..4).flat_map(|at| [format!("said {at}"), missing.to_owned()]).collect();
+            assert_eq!(heard, expected, "{waits}");
+        }
     }
 
     #[test]
