@@ -15,7 +15,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use toolgate_sandbox::{Child, ChildRequest, Duplex, Spawner};
-use toolgate_vault::Redactor;
+use toolgate_vault::{Redactor, RedactorStream};
 
 use super::desk::{Back, Desk, closed};
 use super::error::{LinkError, shown};
@@ -25,11 +25,12 @@ use super::{read, unsaid};
 
 const QUEUE_MAX: usize = 64;
 const CHUNK_BYTES: usize = 16 * 1024;
-/// The end of what it complained about.
+/// The end of what it complained about, of which the last is shown.
 const TAIL_BYTES_MAX: usize = 8 * 1024;
+const TAIL_CHARS_SHOWN: usize = 500;
 /// Lines that are no messages.
 const NOISE_LINES_MAX: usize = 1000;
-/// How long its exit status is waited for once it says nothing any more.
+/// How long its exit status, and the end of its complaints, is waited for once it says nothing any more.
 const STATUS: Duration = Duration::from_millis(500);
 
 pub struct Piped {
@@ -73,10 +74,11 @@ impl Piped {
         let duplex = duplex.map_err(|error| LinkError::Start { why: error.to_string() })?;
         let pid = duplex.child.pid();
         let (queue, queued) = mpsc::channel(QUEUE_MAX);
-        let tail = Arc::new(Tail { kept: Mutex::default(), redactor: unsaid::of_complaints(upstream)? });
+        let (tail, redactor) = (Arc::<Tail>::default(), unsaid::of_complaints(upstream)?);
+        let complaints = || Complaints::new(&redactor, &tail);
+        let (noise, complaints) = (complaints(), complaints());
         let keeper = Keeper {
             desk: Arc::clone(desk),
-            tail: Arc::clone(&tail),
             // Weak, so that the child's input is closed once nobody else can send to it.
             queue: queue.downgrade(),
             message_bytes_max: upstream.bounds.message_bytes_max,
@@ -85,10 +87,16 @@ impl Piped {
         };
         let gone = CancellationToken::new();
         let is_gone = gone.clone().drop_guard();
+        let said = Arc::clone(&tail);
         tokio::spawn(async move {
-            let tail = Arc::clone(&keeper.tail);
-            keeper.keep(duplex, queued).await;
-            let complaint = tail.text();
+            let Duplex { stdin, stdout, stderr, child } = duplex;
+            let mut noting = tokio::spawn(note(stderr, complaints));
+            keeper.keep(child, stdin, stdout, queued, noise).await;
+            // Its last words may still be on their way. Somebody else may hold that stream open, who is not waited for.
+            if tokio::time::timeout(STATUS, &mut noting).await.is_err() {
+                noting.abort();
+            }
+            let complaint = said.text();
             if !complaint.is_empty() {
                 held.pulse.complained(complaint);
             }
@@ -147,7 +155,6 @@ fn back(queue: mpsc::WeakSender<Outgoing>) -> Back {
 
 struct Keeper {
     desk: Arc<Desk>,
-    tail: Arc<Tail>,
     queue: mpsc::WeakSender<Outgoing>,
     message_bytes_max: usize,
     grace: Duration,
@@ -155,13 +162,18 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn keep(self, duplex: Duplex, queued: mpsc::Receiver<Outgoing>) {
-        let Duplex { stdin, stdout, stderr, mut child } = duplex;
+    async fn keep(
+        self,
+        mut child: Child,
+        stdin: pipe::Sender,
+        stdout: pipe::Receiver,
+        queued: mpsc::Receiver<Outgoing>,
+        noise: Complaints,
+    ) {
         // Whatever ends first takes the others' streams with it: an input that is closed asks a server to leave.
         let broke = tokio::select! {
-            why = self.read(stdout) => Some(why),
+            why = self.read(stdout, noise) => Some(why),
             () = write(stdin, queued) => Some(closed("it no longer reads")),
-            () = self.note(stderr) => None,
             () = self.stop.cancelled() => None,
         };
         let why = match broke {
@@ -194,14 +206,17 @@ impl Keeper {
         let _ = tokio::time::timeout(self.grace, child.wait()).await;
     }
 
-    async fn read(&self, mut stdout: pipe::Receiver) -> LinkError {
+    async fn read(&self, mut stdout: pipe::Receiver, mut noise: Complaints) -> LinkError {
         let back = back(self.queue.clone());
         let mut buffer = Vec::with_capacity(CHUNK_BYTES);
-        let (mut scanned, mut noise) = (0, 0);
+        let (mut scanned, mut noise_lines) = (0, 0);
         loop {
             buffer.reserve(CHUNK_BYTES);
             match stdout.read_buf(&mut buffer).await {
-                Ok(0) | Err(_) => return closed("it closed its output"),
+                Ok(0) | Err(_) => {
+                    noise.end();
+                    return closed("it closed its output");
+                }
                 Ok(_) => {}
             }
             let mut from = 0;
@@ -211,10 +226,10 @@ impl Keeper {
                 match self.line(line, &back) {
                     Ok(Line::Message) => {}
                     Ok(Line::Noise) => {
-                        self.tail.add(line);
-                        self.tail.add(b"\n");
-                        noise += 1;
-                        if noise > NOISE_LINES_MAX {
+                        noise.add(line);
+                        noise.add(b"\n");
+                        noise_lines += 1;
+                        if noise_lines > NOISE_LINES_MAX {
                             let why = format!("it printed more than {NOISE_LINES_MAX} lines that are no messages");
                             return LinkError::Unreadable { why };
                         }
@@ -251,15 +266,15 @@ impl Keeper {
         }
         Ok(Line::Message)
     }
+}
 
-    /// Never returns: a server may close the stream that it complains on.
-    async fn note(&self, mut stderr: pipe::Receiver) {
-        let mut buffer = vec![0; 4096];
-        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-            self.tail.add(buffer.get(..count).unwrap_or_default());
-        }
-        std::future::pending::<()>().await;
+/// To the end of the stream that it complains on, which it may close long before it ends.
+async fn note(mut stderr: pipe::Receiver, mut complaints: Complaints) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        complaints.add(buffer.get(..count).unwrap_or_default());
     }
+    complaints.end();
 }
 
 enum Line {
@@ -289,25 +304,110 @@ fn ended_by(status: ExitStatus) -> String {
     }
 }
 
-struct Tail {
-    kept: Mutex<Vec<u8>>,
-    redactor: Redactor,
+/// What comes on one of its streams, on its way to the tail. What may yet become a secret is held back: each stream has
+/// its own, or the other's words would stand between the halves.
+struct Complaints {
+    redactor: RedactorStream,
+    /// The beginning of a character whose rest has not come.
+    part: Vec<u8>,
+    tail: Arc<Tail>,
 }
 
+impl Complaints {
+    fn new(redactor: &Redactor, tail: &Arc<Tail>) -> Self {
+        Self { redactor: redactor.stream(), part: Vec::new(), tail: Arc::clone(tail) }
+    }
+
+    fn add(&mut self, new: &[u8]) {
+        let Self { redactor, part, tail } = self;
+        part.extend_from_slice(new);
+        let last = part.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
+        let is_begun = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+        let rest = part.split_off(part.len() - if is_begun { last.len() } else { 0 });
+        tail.add(&redactor.push(&String::from_utf8_lossy(part)));
+        *part = rest;
+    }
+
+    /// Nothing more comes.
+    fn end(self) {
+        let Self { mut redactor, part, tail } = self;
+        tail.add(&redactor.push(&String::from_utf8_lossy(&part)));
+        tail.add(&redactor.finish());
+    }
+}
+
+/// The last of what came on both streams, without secrets.
+#[derive(Default)]
+struct Tail(Mutex<String>);
+
 impl Tail {
-    fn add(&self, new: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(new.get(new.len().saturating_sub(TAIL_BYTES_MAX)..).unwrap_or_default());
-        let over = kept.len().saturating_sub(TAIL_BYTES_MAX);
+    fn add(&self, new: &str) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_str(new);
+        let over = kept.ceil_char_boundary(kept.len().saturating_sub(TAIL_BYTES_MAX));
         kept.drain(..over);
     }
 
     fn text(&self) -> String {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
-        let text = self.redactor.redact_text(&text);
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The end says more than the beginning.
-        let from = text.char_indices().rev().nth(499).map_or(0, |(at, _)| at);
+        let from = text.char_indices().rev().nth(TAIL_CHARS_SHOWN - 1).map_or(0, |(at, _)| at);
         shown(text.get(from..).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "k\u{e9}y-of-the-server-0123456789";
+
+    /// Each piece comes on one of the two streams; what is shown after each of them, and in the end.
+    fn shown_of(secret: &str, pieces: &[(usize, &[u8])]) -> Vec<String> {
+        let redactor = Redactor::of_values([("KEY", secret.as_bytes())]).unwrap();
+        let tail = Arc::<Tail>::default();
+        let mut streams = [(); 2].map(|()| Complaints::new(&redactor, &tail));
+        let mut shown = Vec::new();
+        for (stream, piece) in pieces {
+            streams[*stream].add(piece);
+            shown.push(tail.text());
+        }
+        streams.into_iter().for_each(Complaints::end);
+        shown.push(tail.text());
+        shown
+    }
+
+    #[test]
+    fn no_part_of_a_secret_is_shown_however_it_comes() {
+        let noise = "noise ".repeat(100);
+        for cut in 1..SECRET.len() {
+            let (begin, rest) = SECRET.as_bytes().split_at(cut);
+            let pieces = [(0, &b"I hold "[..]), (0, begin), (1, noise.as_bytes()), (0, rest), (0, b" now")];
+            let shown = shown_of(SECRET, &pieces);
+            for text in &shown {
+                let mut parts = SECRET.as_bytes().windows(5);
+                assert!(!parts.any(|part| text.as_bytes().windows(5).any(|of| of == part)), "{cut} {text}");
+            }
+            assert!(shown.last().unwrap().contains("[secret:KEY]"), "{cut} {shown:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_kept_is_cut_after_its_secrets_are_out() {
+        let secret = "0123456789".repeat(TAIL_BYTES_MAX / 10);
+        let text = format!("{secret}{}", "x".repeat(100));
+        let pieces: Vec<(usize, &[u8])> = text.as_bytes().chunks(4096).map(|piece| (0, piece)).collect();
+        for shown in shown_of(&secret, &pieces) {
+            assert!(!shown.contains("0123"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_holds_no_secret_is_shown_as_it_came() {
+        let text = "na\u{ef}ve \u{1f980} words, and a byte that is none: ";
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(0xff);
+        let pieces: Vec<(usize, &[u8])> = bytes.chunks(1).map(|piece| (0, piece)).collect();
+        assert_eq!(shown_of(SECRET, &pieces).last().unwrap(), &format!("{text}\u{fffd}"));
     }
 }

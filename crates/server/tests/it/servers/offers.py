@@ -45,7 +45,7 @@ def call(number, params):
         send({"id": number, "error": {"code": -32000, "message": said, "data": {"shown": [said]}}})
         return
     elif name == "wail":
-        sys.stderr.write("I hold " + os.environ.get("TOKEN", "nothing") + "\n" + "x" * 470)
+        sys.stderr.write("x" * 60_000 + "I hold " + os.environ.get("TOKEN", "nothing") + "\n" + "x" * 470)
         sys.stderr.flush()
         os._exit(3)
     elif name == "die":
