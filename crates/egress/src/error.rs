@@ -134,6 +134,15 @@ impl EgressError {
         self
     }
 
+    /// The same in other words: without what whoever sent the request knows to be secret. A host that a redirect names
+    /// is the other side's choice.
+    #[must_use]
+    pub fn with_words(self, change: impl Fn(String) -> String) -> Self {
+        let Inner { rule, told, remedy, host, logged, sent, openings } = *self.0;
+        let (told, remedy, host, logged) = (change(told), change(remedy), host.map(&change), logged.map(&change));
+        Self(Box::new(Inner { rule, told, remedy, host, logged, sent, openings }))
+    }
+
     pub fn rule(&self) -> Rule {
         self.0.rule
     }

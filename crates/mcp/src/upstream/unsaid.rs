@@ -16,8 +16,13 @@ pub fn without(error: LinkError, upstream: &Upstream, outlets: &[&dyn Outlet]) -
     if upstream.secrets.is_empty() && tokens.is_empty() {
         return error;
     }
-    let given = upstream.secrets.iter().map(|Given { name, value }| (name.as_str(), value.as_bytes()));
-    match Redactor::of_values(given.chain(tokens.iter().map(|token| ("token", token.as_bytes())))) {
+    let given = upstream.secrets.iter().map(|Given { name, value }| (name.as_str(), value.as_str()));
+    let known: Vec<(&str, &str)> = given.chain(tokens.iter().map(|token| ("token", token.as_str()))).collect();
+    // A host is told in small letters, however the server wrote it.
+    let small = |(name, value): &(_, &str)| (*name, Zeroizing::new(value.to_ascii_lowercase()));
+    let small: Vec<(&str, Zeroizing<String>)> = known.iter().map(small).collect();
+    let all = known.iter().copied().chain(small.iter().map(|(name, value)| (*name, value.as_str())));
+    match Redactor::of_values(all.map(|(name, value)| (name, value.as_bytes()))) {
         Ok(redactor) => redacted(error, &redactor),
         Err(_) => LinkError::Unreadable { why: UNTOLD.to_owned() },
     }
@@ -52,9 +57,10 @@ fn redacted(error: LinkError, redactor: &Redactor) -> LinkError {
         LinkError::Unreadable { why } => LinkError::Unreadable { why: text(why) },
         LinkError::Revision { spoken } => LinkError::Revision { spoken: text(spoken) },
         LinkError::Resting { failures, rest, last } => LinkError::Resting { failures, rest, last: text(last) },
+        // It names the host that a redirect goes to.
+        LinkError::Egress(error) => LinkError::Egress(error.with_words(text)),
         // They hold no words of the server.
-        LinkError::Egress(_)
-        | LinkError::Limited { .. }
+        LinkError::Limited { .. }
         | LinkError::Unavailable { .. }
         | LinkError::Refused { .. }
         | LinkError::Timeout { .. }

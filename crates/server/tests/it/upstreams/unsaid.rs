@@ -37,6 +37,11 @@ async fn serve(way: Way) -> (u16, tokio::task::JoinHandle<()>) {
                 let challenge = format!("Bearer error=\"{shown}\", resource_metadata=\"https://a.test/{shown}\"");
                 return (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)], shown).into_response();
             }
+            // A host of that name, which a request must not follow to.
+            ("tools/call", "elsewhere") => {
+                let there = format!("http://{}.test/", shown.trim_start_matches("Bearer "));
+                return (StatusCode::TEMPORARY_REDIRECT, [("location", there)]).into_response();
+            }
             ("tools/call", "kind") => json!({"content": {"shown": shown}}),
             ("initialize", _) => {
                 let version = if way == "version" { shown } else { "2025-06-18".to_owned() };
@@ -77,6 +82,7 @@ async fn what_a_server_was_sent_is_told_by_no_error_of_it() {
             ("initialize", true),
             ("version", true),
             ("refusal", false),
+            ("elsewhere", true),
             ("kind", false),
         ] {
             *way.lock().unwrap() = fails;
