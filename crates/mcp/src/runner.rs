@@ -125,6 +125,13 @@ impl Servers {
     }
 
     /// What calls of a server have in common. It is kept with the very value that it was made of.
+    /// What of a server's tool somebody said no to.
+    fn declined(&self, owner: TenantId, server: &Slug, tool: &str) -> Result<Option<Digest>, ToolError> {
+        let snapshot = self.0.registry.snapshot();
+        let registry = snapshot.tenant(owner).map_err(|fault| ToolError::of(&fault))?;
+        Ok(registry.refused.get(&(server.clone(), tool.to_owned())).copied())
+    }
+
     fn located(&self, stored: &Arc<StoredUpstream>, owner: &Slug) -> Result<Arc<Located>, Fault> {
         let key = (stored.tenant, stored.spec.name.clone());
         let lock = || self.0.located.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +191,8 @@ impl Servers {
             };
             // As it was accepted, whatever the operator or the tenant says of it besides.
             let accepted = &call.tool.version.published.definition;
-            if let Err(error) = admit(prepared, accepted, runner, &listed) {
+            let declined = self.declined(call.tool.tool.tenant, &prepared.spec.name, &runner.tool);
+            if let Err(error) = declined.and_then(|declined| admit(prepared, accepted, runner, &listed, declined)) {
                 // Whoever looks for offers finds it there.
                 self.0.listings.tell(call.tool.tool.tenant, &prepared.spec.name);
                 return error.into();
@@ -371,7 +379,13 @@ const fn method_of(what: UpstreamList) -> (&'static str, &'static str) {
 }
 
 /// Whether the tool is still what was accepted, or differs only so that a call means the same.
-fn admit(prepared: &Prepared, accepted: &Definition, runner: &Mcp, listed: &Listed) -> Result<(), ToolError> {
+fn admit(
+    prepared: &Prepared,
+    accepted: &Definition,
+    runner: &Mcp,
+    listed: &Listed,
+    declined: Option<Digest>,
+) -> Result<(), ToolError> {
     let server = prepared.spec.name.as_str();
     let refused = |why: String, remedy: String| {
         let message = format!("`{}` is not called: {why}; {remedy}", accepted.name);
@@ -385,6 +399,8 @@ fn admit(prepared: &Prepared, accepted: &Definition, runner: &Mcp, listed: &List
         return Ok(());
     }
     let accept = format!(
+    // Whoever said no to exactly this said more than whoever says yes to its class.
+    let takes = |class| prepared.spec.accepts.contains(class) && declined != Some(*digest);
         "the operator looks at it with `toolgate upstream show {server}` and takes it with `toolgate upstream accept {server} --tool {}`",
         runner.tool.escape_debug()
     );
@@ -395,7 +411,7 @@ fn admit(prepared: &Prepared, accepted: &Definition, runner: &Mcp, listed: &List
             Err(refused(why, "ask the server's owner".to_owned()))
         }
         Ok(now) => match offered::drift(accepted, &now.definition) {
-            Some((class, _)) if !class.keeps_calls() && !prepared.spec.accepts.contains(&class) => {
+            Some((class, _)) if !class.keeps_calls() && !takes(&class) => {
                 let why = format!("the server `{server}` offers another tool by this name now ({class})");
                 Err(refused(why, accept).with("class", class.as_str()))
             }

@@ -253,6 +253,7 @@ impl Snapshot {
             webhooks,
             plugins,
             upstreams,
+            refusals,
             skills,
             providers,
             workflows,
@@ -326,6 +327,11 @@ impl Snapshot {
                         .filter(|upstream| upstream.tenant == id)
                         .map(|upstream| (upstream.spec.name.clone(), Arc::new(upstream.clone())))
                         .collect(),
+                    refused: refusals
+                        .iter()
+                        .filter(|refusal| refusal.tenant == id)
+                        .map(|refusal| ((refusal.upstream.clone(), refusal.tool.clone()), refusal.digest))
+                        .collect(),
                     skills: skills
                         .iter()
                         .filter(|skill| skill.tenant == id)
@@ -385,6 +391,8 @@ pub struct TenantRegistry {
     pub deciding: Deciding,
     /// Servers of others, by name.
     pub upstreams: BTreeMap<Slug, Arc<StoredUpstream>>,
+    /// What somebody said no to: a server's tool by its own name, as it is described there.
+    pub refused: BTreeMap<(Slug, String), Digest>,
     /// By name, without their texts.
     pub skills: BTreeMap<Slug, Arc<StoredSkill>>,
     /// Model providers by name, with those of the system tenant, which are offered to all.

@@ -23,7 +23,7 @@ use crate::plugins;
 use crate::providers::{self, StoredProvider};
 use crate::scope::Scope;
 use crate::skills::{self, StoredSkill};
-use crate::upstreams::{self, StoredUpstream};
+use crate::upstreams::{self, Refusal, StoredUpstream};
 use crate::workflows::{self, HeldWorkflow};
 use crate::{Row, Store};
 
@@ -139,6 +139,8 @@ pub struct Catalog {
     pub openings: Vec<Spec>,
     pub plugins: Vec<Plugin>,
     pub upstreams: Vec<StoredUpstream>,
+    /// What of theirs stays refused.
+    pub refusals: Vec<Refusal>,
     /// Without their texts.
     pub skills: Vec<StoredSkill>,
     pub providers: Vec<StoredProvider>,
@@ -220,6 +222,13 @@ const UPSTREAMS: Source = Source {
 };
 
 /// None has an id: one that cannot be read is named by its tenant.
+const REFUSALS: Source = Source {
+    table: "upstream_offers",
+    sql: "SELECT tenant_id, upstream, tool, digest FROM upstream_offers WHERE refused_by IS NOT NULL",
+    id: 0,
+};
+
+/// None has an id: one that cannot be read is named by its tenant.
 const SKILLS: Source = Source {
     table: "skills",
     sql: "SELECT s.tenant_id, v.spec, s.digest, v.saved_by, s.created_at, v.created_at FROM skills s
@@ -281,6 +290,7 @@ impl Store {
             &deciding::OPENINGS,
             &PLUGINS,
             &UPSTREAMS,
+            &REFUSALS,
             &SKILLS,
             &PROVIDERS,
             &WORKFLOWS,
@@ -310,6 +320,7 @@ impl Store {
             openings: readable(&deciding::OPENINGS, &next(), deciding::with_id, &mut unreadable),
             plugins: readable(&PLUGINS, &next(), plugins::plugin, &mut unreadable),
             upstreams: readable(&UPSTREAMS, &next(), upstreams::stored, &mut unreadable),
+            refusals: readable(&REFUSALS, &next(), upstreams::refusal, &mut unreadable),
             skills: readable(&SKILLS, &next(), skills::stored, &mut unreadable),
             providers: readable(&PROVIDERS, &next(), providers::stored, &mut unreadable),
             workflows: readable(&WORKFLOWS, &next(), workflows::held, &mut unreadable),

@@ -39,6 +39,16 @@ pub struct Offer {
     pub refused: Option<(String, Timestamp)>,
 }
 
+/// That somebody said no to exactly this.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    pub tenant: TenantId,
+    pub upstream: Slug,
+    /// The server's own name of the tool.
+    pub tool: String,
+    pub digest: Digest,
+}
+
 impl Change {
     /// Creates the server of that name, or replaces how it is reached; where it was accepted stays.
     pub fn put_upstream(&mut self, upstream: &StoredUpstream) -> &mut Self {
@@ -168,4 +178,8 @@ pub(crate) fn stored(row: &Row) -> Result<StoredUpstream, Error> {
         created_at: row.get(4)?,
         updated_at: row.get(5)?,
     })
+}
+
+pub(crate) fn refusal(row: &Row) -> Result<Refusal, Error> {
+    Ok(Refusal { tenant: row.get(0)?, upstream: row.parse(1)?, tool: row.get(2)?, digest: row.get(3)? })
 }

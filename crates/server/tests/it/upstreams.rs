@@ -388,6 +388,12 @@ async fn what_somebody_refused_stays_refused_until_the_server_offers_something_e
         assert_eq!(standing().await, (0, 1));
         let done = world.call("files.echo", json!({"text": "a"})).await;
         assert_eq!(done["error"]["details"]["reason"], json!("blocked"), "{done:#}");
+        // Also where all of its class is taken.
+        world.save(json!({"accepts": ["breaking", "narrowing"]})).await.ok();
+        assert_eq!(outcomes(&world.refresh().await)[0].1, "declined");
+        let done = world.call("files.echo", json!({"text": "a"})).await;
+        assert_eq!(done["error"]["details"]["class"], json!("breaking"), "{done:#}");
+        world.save(json!({})).await.ok();
         // A mind may change, of what is named.
         assert_eq!(world.accept(json!({"tools": ["echo"]})).await.ok()["accepted"], json!(["echo"]));
         assert_eq!(standing().await, (0, 0));
