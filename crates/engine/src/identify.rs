@@ -52,7 +52,9 @@ impl Engine {
         };
         if let Some(run) = run.as_ref().filter(|_| manner != Manner::Hosted) {
             let remedy = "call without `run_id`, or open a run below it with `parent_run_id`";
-            self.check_undriven(caller.tenant, run, "calls", remedy).await.map_err(|fault| fault.at("/run_id"))?;
+            self.check_undriven(caller.tenant, run, "calls in it come", remedy)
+                .await
+                .map_err(|fault| fault.at("/run_id"))?;
         }
         if let Some(step) = request.step_id {
             let run = run.as_ref().ok_or_else(|| {
@@ -106,13 +108,10 @@ impl Engine {
     ) -> Result<(), Fault> {
         let told = match run.kind {
             RunKind::Workflow if !run.state.is_final() => {
-                format!("the run {} is a workflow's, and {what} in it come from its nodes alone", run.id)
+                format!("the run {} is a workflow's, and {what} from its nodes alone", run.id)
             }
             _ if run.agent_id.is_some() && self.store.is_hosted(tenant, run.id).await? => {
-                format!(
-                    "the run {} is an agent's that is hosted here, and {what} in it come from the agent alone",
-                    run.id
-                )
+                format!("the run {} is an agent's that is hosted here, and {what} from the agent alone", run.id)
             }
             _ => return Ok(()),
         };

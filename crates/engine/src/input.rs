@@ -52,7 +52,7 @@ impl Engine {
         self.check_undriven(
             caller.tenant,
             &own,
-            "questions",
+            "questions in it come",
             "open a run below it with `parent_run_id`, and ask there",
         )
         .await?;

@@ -535,7 +535,7 @@ impl Engine {
             return Err(Fault::conflict(format!("the run is {}", run.state), "open another run"));
         }
         let remedy = "open a run below it with `parent_run_id`, and take steps there";
-        self.check_undriven(caller.tenant, &run, "steps", remedy).await?;
+        self.check_undriven(caller.tenant, &run, "steps in it come", remedy).await?;
         let now = self.clock.now();
         let agent_id = caller.agent.or(run.agent_id);
         let step = Step {
@@ -557,7 +557,7 @@ impl Engine {
         Ok(step)
     }
 
-    /// Ends a run by the word of who opened it.
+    /// Ends a run by the word of who opened it. One that is driven here they can only cancel.
     pub async fn end_run(
         &self,
         caller: &Caller,
@@ -570,6 +570,11 @@ impl Engine {
 
     /// The same, with what else must hold in the commit that ends it.
     pub async fn end_run_with(
+        caller.require(&Permission::CALLS_CREATE)?;
+        if state != RunState::Cancelled {
+            let own = self.own_run(caller, run).await?;
+            self.check_undriven(caller.tenant, &own, "its end comes", "end it as `cancelled`").await?;
+        }
         &self,
         caller: &Caller,
         run: RunId,

@@ -236,6 +236,12 @@ async fn nobody_but_its_host_calls_in_a_run_that_is_hosted() {
         let refused = world.send(&As::Owner, "POST", "/api/v1/calls", call).await.refused(409);
         assert_eq!(refused["pointer"], "/run_id", "{refused:#}");
         assert!(refused["remedy"].as_str().unwrap().contains("parent_run_id"), "{refused:#}");
+        // Nor does anybody else say how it ended.
+        for state in ["completed", "failed"] {
+            let path = format!("/api/v1/runs/{}/state", run["id"].as_str().unwrap());
+            let refused = world.send(&As::Owner, "PUT", &path, json!({"state": state})).await.refused(409);
+            assert!(refused["remedy"].as_str().unwrap().contains("`cancelled`"), "{refused:#}");
+        }
         // Below it there is room.
         let below = json!({"parent_run_id": run["id"]});
         let below = world.send(&As::Owner, "POST", "/api/v1/runs", below).await.ok();

@@ -265,7 +265,12 @@ async fn a_run_that_is_cancelled_under_a_kill_switch_is_closed() {
         while !world.get(&As::Owner, &format!("/api/v1/runs/{id}")).await.ok()["frozen_at"].is_string() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        world.send(&As::Owner, "PUT", &format!("/api/v1/runs/{id}/state"), json!({"state": "cancelled"})).await.ok();
+        let path = format!("/api/v1/runs/{id}/state");
+        for state in ["completed", "failed"] {
+            // How it ends is its nodes' to say.
+            world.send(&As::Owner, "PUT", &path, json!({"state": state})).await.refused(409);
+        }
+        world.send(&As::Owner, "PUT", &path, json!({"state": "cancelled"})).await.ok();
         let view = world.get(&As::Owner, &format!("/api/v1/runs/{id}/workflow?wait=60")).await.ok();
         assert_eq!((&view["state"], &node_of(&view, "ask")["state"]), (&json!("cancelled"), &json!("cancelled")));
         stop.cancel();
