@@ -140,6 +140,7 @@ impl Engine {
             Some(id) => Some(Self::key_to_begin(caller, id, &new.body())?),
             None => None,
         };
+        let chosen = *new.id.get_or_insert_with(|| RunId::new(&self.clock, &self.rng));
         let open = |key: Option<RequestKey>| async move {
             let opened = self.open_run_with(caller, new, |change, run| {
                 if let Some(key) = &key {
@@ -149,6 +150,10 @@ impl Engine {
             Ok(Box::pin(opened).await?.id)
         };
         let id = self.begin_once(caller.tenant, key, open).await?;
+        if id != chosen {
+            // The key is the principal's, and whoever comes for them now may not be who opened it.
+            return self.own_run(caller, id).await.map_err(|fault| fault.at("/request_id"));
+        }
         self.store.run(caller.tenant, id).await?.ok_or_else(|| Fault::not_found("run", id))
     }
 
@@ -565,16 +570,16 @@ impl Engine {
         state: RunState,
         reason: Option<&str>,
     ) -> Result<Run, Fault> {
-        self.end_run_with(caller, run, state, reason, |_| {}).await
-    }
-
-    /// The same, with what else must hold in the commit that ends it.
-    pub async fn end_run_with(
         caller.require(&Permission::CALLS_CREATE)?;
         if state != RunState::Cancelled {
             let own = self.own_run(caller, run).await?;
             self.check_undriven(caller.tenant, &own, "its end comes", "end it as `cancelled`").await?;
         }
+        self.end_run_with(caller, run, state, reason, |_| {}).await
+    }
+
+    /// The same, with what else must hold in the commit that ends it.
+    pub async fn end_run_with(
         &self,
         caller: &Caller,
         run: RunId,

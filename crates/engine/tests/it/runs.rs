@@ -1,12 +1,14 @@
 //! Runs and their logs: gap-free whoever writes, the same for every reader, and never another tenant's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolgate_contracts::call::RunState;
+use toolgate_contracts::caller::Credential;
 use toolgate_contracts::event::{Event, EventType, NewEvent};
-use toolgate_contracts::{CallRequest, Caller, FaultKind, RunId, Source, Status};
+use toolgate_contracts::{CallRequest, Caller, FaultKind, HeldToken, KeyId, RunId, Source, Status};
 use toolgate_engine::runs::NewRun;
 use toolgate_registry::commands::Target;
 use toolgate_store::Change;
@@ -106,6 +108,41 @@ async fn a_run_that_has_ended_takes_no_more() {
         let fault = world.engine.end_run(&owner, run.id, RunState::Running, None).await.unwrap_err();
         assert_eq!(fault.pointer(), Some("/state"));
         assert_eq!(world.runner.runs("late"), 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_request_is_answered_with_its_run_only_where_the_credential_may_name_it() {
+    every_world(async |world| {
+        let owner = world.owner();
+        let key = Credential::ApiKey(KeyId::new(&world.clock, &world.rng));
+        let second = Caller { credential: key, ..owner.clone() };
+        let held = |run: Option<RunId>| {
+            let id = toolgate_contracts::Id::new(&world.clock, &world.rng);
+            let held = HeldToken {
+                id,
+                scope: Vec::new(),
+                constraints: Vec::new(),
+                labels_max: None,
+                run,
+                expires_at: world.clock.now().plus_seconds(300),
+                context: String::new(),
+                chain: Vec::new(),
+            };
+            Caller { credential: Credential::Token(id), token: Some(Arc::new(held)), ..owner.clone() }
+        };
+        let other = world.run(&owner, json!({})).await.id;
+        let (of_any, of_other) = (held(None), held(Some(other)));
+        let request_id = Some("order-42".to_owned());
+        let new = NewRun { request_id, title: Some("Mine".to_owned()), ..NewRun::default() };
+        let run = world.engine.open_run(&owner, new.clone()).await.unwrap().id;
+        for (caller, finds) in [(&owner, true), (&second, true), (&of_any, true), (&of_other, false)] {
+            let again = world.engine.open_run(caller, new.clone()).await;
+            let again = again.map(|run| run.id).map_err(|fault| (fault.kind(), fault.pointer().map(str::to_owned)));
+            let none = Err((FaultKind::NotFound, Some("/request_id".to_owned())));
+            assert_eq!(again, if finds { Ok(run) } else { none }, "{caller:?}");
+        }
     })
     .await;
 }
