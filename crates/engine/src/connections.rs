@@ -90,22 +90,25 @@ impl Engine {
         Ok(place.scope)
     }
 
-    /// Whether there are tokens for whoever asks a server; one that wants none is as good as connected.
-    pub async fn is_upstream_connected(
+    /// Which connection there is for whoever asks a server: the same as long as its tokens are renewed, another one when
+    /// it was connected anew. A server that wants none has one, which never ends.
+    pub async fn upstream_connection(
         &self,
         tenant: TenantId,
         name: &Slug,
         principal: Principal,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Option<String>, Fault> {
         let snapshot = self.registry.snapshot();
         let stored = snapshot.tenant(tenant)?.upstreams.get(name);
         let oauth = stored.ok_or_else(|| Fault::not_found("upstream", name))?.spec.oauth();
-        let Some(oauth) = oauth.filter(|oauth| oauth.grant == OauthGrant::Code) else { return Ok(true) };
+        let Some(oauth) = oauth.filter(|oauth| oauth.grant == OauthGrant::Code) else {
+            return Ok(Some(String::new()));
+        };
         let place = match oauth.per {
             ConnectionOf::Org => SecretPlace::org(tenant),
             ConnectionOf::User => SecretPlace::of(principal),
         };
-        Ok(self.vault().find(tenant, place, &kept_as(name)).await?.is_some())
+        self.runners.of_upstreams()?.upstream_connection(tenant, place, name).await
     }
 
     /// The connections with a server that the caller may see: the organisation's, and their own.

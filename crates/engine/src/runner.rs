@@ -126,6 +126,16 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Err(no_upstreams())))
     }
 
+    /// Which connection with a server is kept at a place, by a name that the next one does not have.
+    fn upstream_connection<'a>(
+        &'a self,
+        _tenant: TenantId,
+        _place: SecretPlace,
+        _name: &'a Slug,
+    ) -> BoxFuture<'a, Result<Option<String>, Fault>> {
+        Box::pin(std::future::ready(Err(no_upstreams())))
+    }
+
     /// A server was removed or changed: what is open to it ends.
     fn forget_upstream<'a>(&'a self, _tenant: TenantId, _name: &'a Slug) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))

@@ -84,6 +84,9 @@ pub struct Tokens {
     /// What the server said since that it wants besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<String>,
+    /// Tells this connection from one that somebody made after it; renewing keeps it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub connection: String,
     /// Who gave it.
     pub issuer: String,
     pub token_endpoint: String,

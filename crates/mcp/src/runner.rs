@@ -27,7 +27,8 @@ use tokio::time::Instant;
 use toolgate_contracts::runner::{Mcp, Runner as Kind};
 use toolgate_contracts::upstream::{ConnectionOf, Listing, Upstream as Spec, UpstreamAsks};
 use toolgate_contracts::{
-    Definition, Digest, Entries, ErrorCode, Fault, FaultKind, Principal, Slug, TenantId, ToolError, UpstreamHealth,
+    Definition, Digest, Entries, ErrorCode, Fault, FaultKind, Principal, SecretPlace, Slug, TenantId, ToolError,
+    UpstreamHealth,
 };
 use toolgate_egress::{EgressError, Purpose, Request, Response, Sent};
 use toolgate_engine::runner::{Connecting, Connection, Need, UpstreamAsked, UpstreamList, UpstreamNews};
@@ -124,7 +125,6 @@ impl Servers {
         Ok((stored, registry.tenant.slug.clone()))
     }
 
-    /// What calls of a server have in common. It is kept with the very value that it was made of.
     /// What of a server's tool somebody said no to.
     fn declined(&self, owner: TenantId, server: &Slug, tool: &str) -> Result<Option<Digest>, ToolError> {
         let snapshot = self.0.registry.snapshot();
@@ -132,6 +132,7 @@ impl Servers {
         Ok(registry.refused.get(&(server.clone(), tool.to_owned())).copied())
     }
 
+    /// What calls of a server have in common. It is kept with the very value that it was made of.
     fn located(&self, stored: &Arc<StoredUpstream>, owner: &Slug) -> Result<Arc<Located>, Fault> {
         let key = (stored.tenant, stored.spec.name.clone());
         let lock = || self.0.located.lock().unwrap_or_else(PoisonError::into_inner);
@@ -398,9 +399,9 @@ fn admit(
     if runner.digest == Some(*digest) {
         return Ok(());
     }
-    let accept = format!(
     // Whoever said no to exactly this said more than whoever says yes to its class.
     let takes = |class| prepared.spec.accepts.contains(class) && declined != Some(*digest);
+    let accept = format!(
         "the operator looks at it with `toolgate upstream show {server}` and takes it with `toolgate upstream accept {server} --tool {}`",
         runner.tool.escape_debug()
     );
@@ -554,6 +555,15 @@ impl Runner for Servers {
         back: String,
     ) -> BoxFuture<'_, Result<Connection, Fault>> {
         Box::pin(async move { self.connected(asked, connecting, &back).await })
+    }
+
+    fn upstream_connection<'a>(
+        &'a self,
+        tenant: TenantId,
+        place: SecretPlace,
+        name: &'a Slug,
+    ) -> BoxFuture<'a, Result<Option<String>, Fault>> {
+        Box::pin(self.0.keeper.connection(tenant, place, name))
     }
 
     fn list_upstream(&self, asked: UpstreamAsked) -> BoxFuture<'_, Result<Listing, Fault>> {

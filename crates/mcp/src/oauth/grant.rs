@@ -305,6 +305,7 @@ fn tokens(answer: &Value, of: &Of<'_>, refresh_before: Option<&str>, now: Timest
             .map(|seconds| now.plus_seconds(seconds)),
         scope: text("scope").or_else(|| scope.map(str::to_owned)),
         wanted: None,
+        connection: String::new(),
         issuer: issuer.to_owned(),
         token_endpoint: token_endpoint.to_owned(),
         resource: resource.to_owned(),

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use serde_json::json;
 use toolgate_contracts::{Fault, FaultKind, ToolError};
 use toolgate_egress::{HeaderValue, Method, Request, StatusCode, Url};
@@ -78,7 +79,8 @@ impl Servers {
         })?;
         let way = keeper.way(holder.tenant);
         let tokens = oauth::finish(&way, &attempt, &answer, keeper.clock().now()).await;
-        let tokens = tokens.map_err(|error| error.fault(holder.server.as_str()))?;
+        let mut tokens = tokens.map_err(|error| error.fault(holder.server.as_str()))?;
+        tokens.connection = HEXLOWER.encode(&keeper.rng().bytes::<16>());
         if tokens.address != holder.address.as_str() {
             let told = format!("the server `{}` moved while it was connected", holder.server);
             return Err(Fault::conflict(told, "connect it again"));

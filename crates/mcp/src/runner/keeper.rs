@@ -219,9 +219,29 @@ impl Keeper {
         holder: &Holder,
         name: &str,
     ) -> Result<Option<(T, u64)>, Fault> {
-        let Some(sealed) = self.vault.find(holder.tenant, holder.place, name).await? else { return Ok(None) };
-        let opened = self.vault.open(holder.tenant, &sealed).await?;
+        self.read_at(holder.tenant, holder.place, name).await
+    }
+
+    async fn read_at<T: serde::de::DeserializeOwned>(
+        &self,
+        tenant: TenantId,
+        place: SecretPlace,
+        name: &str,
+    ) -> Result<Option<(T, u64)>, Fault> {
+        let Some(sealed) = self.vault.find(tenant, place, name).await? else { return Ok(None) };
+        let opened = self.vault.open(tenant, &sealed).await?;
         Ok(serde_json::from_slice(opened.expose()).ok().map(|kept| (kept, sealed.found.version)))
+    }
+
+    /// Which connection is kept there, if one is.
+    pub async fn connection(
+        &self,
+        tenant: TenantId,
+        place: SecretPlace,
+        server: &Slug,
+    ) -> Result<Option<String>, Fault> {
+        let kept: Option<(Tokens, u64)> = self.read_at(tenant, place, &kept_as(server)).await?;
+        Ok(kept.map(|(tokens, _)| tokens.connection.clone()))
     }
 
     pub async fn write<T: serde::Serialize + Sync>(
@@ -354,7 +374,8 @@ impl Keeper {
             if there.as_ref().is_none_or(|(_, now)| *now != version) {
                 return Ok(there);
             }
-            next.wanted = before.wanted.clone();
+            next.wanted.clone_from(&before.wanted);
+            next.connection.clone_from(&before.connection);
         }
         let version = self.write(holder, &kept_as(&holder.server), &next, "system", None).await?;
         Ok(Some((next, version)))

@@ -119,13 +119,15 @@ impl Surface {
             uris,
         };
         let _open = self.open_stream(&client.caller)?;
+        // Looked at before it is acknowledged, too: from then on it is heard by this connection.
+        let connection = self.connection(client, through).await;
         let about = json!({SUBSCRIPTION_ID: request.id.to_value()});
         // Listened to before it is acknowledged: what changes from then on is told.
         let news = self.news_of(client, through, &wanted.uris).await;
         let params = json!({"notifications": wanted.acknowledged(), "_meta": about});
         let params = params.as_object().cloned().unwrap_or_default();
         stream.notify(Notification::new("notifications/subscriptions/acknowledged", params)).await;
-        self.tell_of(client, through, wanted, news, stream, &about, again).await;
+        self.tell_of(client, through, wanted, (connection, news), stream, &about, again).await;
         Ok(json!({"resultType": "complete", "_meta": about}))
     }
 
@@ -138,8 +140,9 @@ impl Surface {
         again: &Again,
     ) {
         let wanted = Wanted { tools: true, prompts: true, resources: true, uris: self.followed(client) };
+        let connection = self.connection(client, through).await;
         let news = self.news_of(client, through, &wanted.uris).await;
-        self.tell_of(client, through, wanted, news, stream, &Value::Null, again).await;
+        self.tell_of(client, through, wanted, (connection, news), stream, &Value::Null, again).await;
     }
 
     #[expect(clippy::too_many_arguments, reason = "who hears what, where, and until when")]
@@ -148,7 +151,7 @@ impl Surface {
         client: &Client,
         through: &Through,
         wanted: Wanted,
-        news: Option<News>,
+        (connection, news): (Option<String>, Option<News>),
         stream: &Stream,
         about: &Value,
         again: &Again,
@@ -158,24 +161,30 @@ impl Surface {
         let here = Box::pin(self.tell_changes(client.clone(), here, stream, about, again));
         tokio::select! {
             () = here => {}
-            () = self.until_disconnected(client, through) => {}
+            () = self.until_disconnected(client, through, connection) => {}
             () = self.tell_news(client, through, wanted, news, stream, about) => {}
         }
     }
 
-    /// Until the tokens are gone that there were: what was open by them is over, here and at every replica.
-    async fn until_disconnected(&self, client: &Client, through: &Through) {
-        let mut was_connected = false;
+    /// Until the connection is gone that there was: what was open by its tokens is over, here and at every replica, also
+    /// where somebody connected anew meanwhile.
+    async fn until_disconnected(&self, client: &Client, through: &Through, mut before: Option<String>) {
         loop {
-            let asking = self.engine.is_upstream_connected(through.owner, &through.name, client.caller.principal);
-            match asking.await {
-                Ok(true) => was_connected = true,
-                Ok(false) if was_connected => return,
-                // It is gone itself, which is noticed with the rights; or it cannot be asked now.
-                Ok(false) | Err(_) => {}
-            }
             tokio::time::sleep(RECHECK_EVERY).await;
+            let asking = self.engine.upstream_connection(through.owner, &through.name, client.caller.principal);
+            match asking.await {
+                Ok(now) if before.is_none() => before = now,
+                Ok(now) if now != before => return,
+                // It is gone itself, which is noticed with the rights; or it cannot be asked now.
+                Ok(_) | Err(_) => {}
+            }
         }
+    }
+
+    /// The connection by which a client hears a server, if it can be known.
+    async fn connection(&self, client: &Client, through: &Through) -> Option<String> {
+        let asking = self.engine.upstream_connection(through.owner, &through.name, client.caller.principal);
+        asking.await.ok().flatten()
     }
 
     async fn news_of(&self, client: &Client, through: &Through, uris: &BTreeSet<String>) -> Option<News> {
