@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 pub use follow::{Follower, Sse};
 pub use local::Local;
-pub use remote::{Reached, Remote};
+pub use remote::{Reached, Remote, Unanswered};
 
 const PREFIX: &str = "/api/v1";
 /// How this program calls itself in `toolgate_server::CLIENT_HEADER`.

@@ -58,6 +58,7 @@ pub enum Place {
 }
 
 /// What every command is given.
+#[derive(Clone)]
 pub struct Session {
     pub place: Place,
     /// What was given to act with on a data folder, instead of as its owner.
@@ -190,7 +191,7 @@ async fn take(path: &Path) -> Result<Taken, Failure> {
     }
 }
 
-async fn is_listening(url: &str) -> bool {
+pub async fn is_listening(url: &str) -> bool {
     let Some((_, address)) = url.split_once("://") else { return true };
     let knocked = tokio::time::timeout(KNOCK, tokio::net::TcpStream::connect(address)).await;
     !matches!(knocked, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)

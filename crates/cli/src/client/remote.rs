@@ -27,6 +27,14 @@ pub enum Reached {
     Holding { folder: PathBuf, certificates: Vec<String> },
 }
 
+/// Why nothing came back.
+pub enum Unanswered {
+    /// Nobody was there, so nothing happened.
+    NeverSent(Failure),
+    /// It may have happened.
+    Lost(Failure),
+}
+
 pub struct Remote {
     http: reqwest::Client,
     url: String,
@@ -133,7 +141,7 @@ impl Remote {
         target: &str,
         headers: &[(String, String)],
         message: Option<&Value>,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, Unanswered> {
         let url = format!("{}{target}", self.url);
         let mut request = match message {
             Some(message) => {
@@ -146,7 +154,10 @@ impl Remote {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        request.send().await.map_err(|error| self.unreachable(&error))
+        request.send().await.map_err(|error| {
+            let failure = self.unreachable(&error);
+            if error.is_connect() { Unanswered::NeverSent(failure) } else { Unanswered::Lost(failure) }
+        })
     }
 
     pub async fn read(&self, mut response: Response) -> Result<Vec<u8>, Failure> {

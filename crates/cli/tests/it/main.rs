@@ -5,6 +5,7 @@
 mod agent_runs;
 mod approvals;
 mod audit;
+mod bridging;
 mod caller;
 mod calls;
 mod commands;

@@ -1,7 +1,11 @@
 //! From standard streams to HTTP and back. A request is a task of its own, so a slow one holds up nobody; what a client
 //! takes back is dropped, and with it the connection that carried it.
+//!
+//! Where the server is gone whoever answers now is looked for, and only what never left here is sent again: of anything
+//! else nobody knows whether it happened.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,11 +14,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use toolgate_mcp::wire::{
-    Answer, Id, Message, Meta, PARAM_PREFIX, Request, Revision, RpcError, SESSION_HEADER, annotated, code, encoded,
-    header_value, headers_of,
+    Answer, Id, Message, Meta, Notification, PARAM_PREFIX, Request, Revision, RpcError, SESSION_HEADER, annotated,
+    code, encoded, header_value, headers_of,
 };
 
-use crate::client::{Remote, Sse};
+use crate::client::{Remote, Sse, Unanswered};
 use crate::failure::{Done, Exit, Failure};
 
 /// One message; a longer line is nobody's request.
@@ -23,28 +27,77 @@ const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// Requests under way. At the bound the next line waits.
 const AT_ONCE_MAX: usize = 64;
+/// Between two attempts to hear of changes; it doubles while nothing is heard.
+const HEAR_AGAIN: Duration = Duration::from_millis(500);
+const HEAR_AGAIN_MAX: Duration = Duration::from_secs(15);
 
 type Headers = Vec<(String, String)>;
+
+/// Looks for whoever answers now where this one does not any more.
+pub type Again =
+    Arc<dyn Fn(Arc<Remote>) -> Pin<Box<dyn Future<Output = Result<Remote, Failure>> + Send>> + Send + Sync>;
+
+/// Where messages go.
+pub struct Route {
+    now: Mutex<Arc<Remote>>,
+    again: Option<Again>,
+    /// One looks; the others take what it finds.
+    looking: tokio::sync::Mutex<()>,
+}
+
+impl Route {
+    /// To one server, whatever becomes of it.
+    pub fn to(remote: Remote) -> Self {
+        Self { now: Mutex::new(Arc::new(remote)), again: None, looking: tokio::sync::Mutex::default() }
+    }
+
+    #[must_use]
+    pub fn or(self, again: Again) -> Self {
+        Self { again: Some(again), ..self }
+    }
+
+    fn now(&self) -> Arc<Remote> {
+        Arc::clone(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whoever answers instead of one that is gone.
+    async fn after(&self, gone: &Arc<Remote>, failure: Failure) -> Result<Arc<Remote>, Failure> {
+        let Some(again) = &self.again else { return Err(failure) };
+        let _looking = self.looking.lock().await;
+        let now = self.now();
+        if !Arc::ptr_eq(&now, gone) {
+            return Ok(now);
+        }
+        // A task of its own: a client that takes its request back does not stop it half-way.
+        let found = tokio::spawn(again(now)).await.map_err(toolgate_contracts::Fault::internal)??;
+        let found = Arc::new(found);
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&found);
+        Ok(found)
+    }
+}
 
 #[derive(Clone)]
 pub struct Bridge(Arc<Inner>);
 
 struct Inner {
-    remote: Remote,
+    route: Route,
     target: String,
     /// Of a client that began with a handshake.
     session: Mutex<Option<(String, Revision)>>,
+    /// What it was promised to be told of: the lists that may change.
+    promised: Mutex<Vec<&'static str>>,
     under_way: Mutex<HashMap<Id, AbortHandle>>,
     /// Which arguments of which tool are repeated in headers, as the last list said.
     repeated: Mutex<HashMap<String, Vec<(String, String)>>>,
 }
 
 impl Bridge {
-    pub fn new(remote: Remote, target: String) -> Self {
+    pub fn new(route: Route, target: String) -> Self {
         Self(Arc::new(Inner {
-            remote,
+            route,
             target,
             session: Mutex::default(),
+            promised: Mutex::default(),
             under_way: Mutex::default(),
             repeated: Mutex::default(),
         }))
@@ -151,54 +204,68 @@ impl Bridge {
         true
     }
 
-    /// Sends one body and writes what comes back.
+    /// Sends one line and writes what comes back.
     async fn relay(&self, value: Value, out: &mpsc::Sender<Value>) {
-        let request = match Message::of(value.clone()) {
-            Ok(Message::Request(request)) => Some(request),
-            _ => None,
-        };
-        let headers = self.headers(request.as_ref()).await;
-        let begins = request.as_ref().is_some_and(|request| request.method == "initialize");
-        let failed = |message: String| {
-            let id = request.as_ref().map(|request| request.id.clone());
-            Answer { id, outcome: Err(RpcError::new(code::INTERNAL, message)) }.to_value()
-        };
-        let response = match self.0.remote.exchange_mcp(&self.0.target, &headers, Some(&value)).await {
+        let asked = Asked::of(&value);
+        let request = asked.alone();
+        let headers = self.headers(request).await;
+        let begins = request.is_some_and(|request| request.method == "initialize");
+        let response = match self.exchange(&headers, &value).await {
             Ok(response) => response,
             Err(failure) => {
-                if request.is_some() {
-                    let _ = out.send(failed(failure.told().to_owned())).await;
+                if !asked.requests.is_empty() {
+                    let _ = out.send(asked.failed(failure.told())).await;
                 }
                 return;
             }
         };
         let session = response.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let status = response.status().as_u16();
+        let status = response.status();
         let mut events = Sse::of(response);
-        let mut said = false;
+        let mut answered = false;
         while let Some(message) = events.next().await {
-            if message.get("jsonrpc").is_none() {
+            if message.is_object() && message.get("jsonrpc").is_none() {
                 // A refusal at the door, in the words of REST.
                 let told = message.get("detail").and_then(Value::as_str).unwrap_or("refused");
                 let remedy = message.get("remedy").and_then(Value::as_str).unwrap_or_default();
-                let _ = out.send(failed(format!("{told}; {remedy}"))).await;
-                said = true;
+                let _ = out.send(asked.failed(&format!("{told}; {remedy}"))).await;
+                answered = true;
                 continue;
             }
             if begins && let Some(session) = &session {
                 self.begun(session, &message);
             }
-            if request.as_ref().is_some_and(|request| request.method == "tools/list") {
+            if request.is_some_and(|request| request.method == "tools/list") {
                 self.learn(&message);
             }
-            said = true;
+            answered |= message.get("method").is_none();
             if out.send(message).await.is_err() {
                 return;
             }
         }
-        if !said && request.is_some() {
-            let _ = out.send(failed(format!("the server answered {status} and nothing else"))).await;
+        if !answered && !asked.requests.is_empty() {
+            let told = if status.is_success() {
+                "the connection to the server was lost before the answer; what was asked for may have happened"
+                    .to_owned()
+            } else {
+                format!("the server answered {} and nothing else", status.as_u16())
+            };
+            let _ = out.send(asked.failed(&told)).await;
         }
+    }
+
+    async fn exchange(&self, headers: &Headers, message: &Value) -> Result<reqwest::Response, Failure> {
+        let Inner { route, target, .. } = &*self.0;
+        let remote = route.now();
+        let failure = match remote.exchange_mcp(target, headers, Some(message)).await {
+            Ok(response) => return Ok(response),
+            Err(Unanswered::Lost(failure)) => return Err(failure),
+            Err(Unanswered::NeverSent(failure)) => failure,
+        };
+        let remote = route.after(&remote, failure).await?;
+        remote.exchange_mcp(target, headers, Some(message)).await.map_err(|unanswered| match unanswered {
+            Unanswered::NeverSent(failure) | Unanswered::Lost(failure) => failure,
+        })
     }
 
     fn begun(&self, session: &str, answer: &Value) {
@@ -206,6 +273,9 @@ impl Bridge {
         if let Some(revision) = revision {
             *self.0.session.lock().unwrap_or_else(PoisonError::into_inner) = Some((session.to_owned(), revision));
         }
+        let changes = |list: &&str| answer["result"]["capabilities"][*list]["listChanged"] == true;
+        let promised = ["tools", "prompts", "resources"].into_iter().filter(changes).collect();
+        *self.0.promised.lock().unwrap_or_else(PoisonError::into_inner) = promised;
     }
 
     /// The headers of a message: of the session, or those that repeat what a stateless request says.
@@ -248,7 +318,7 @@ impl Bridge {
         let headers = headers_of("tools/list", &params, Revision::V20260728);
         let headers: Headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let list = Request { id: Id::Text("toolgate-list".to_owned()), method: "tools/list".to_owned(), params };
-        if let Ok(response) = self.0.remote.exchange_mcp(&self.0.target, &headers, Some(&list.to_value())).await {
+        if let Ok(response) = self.exchange(&headers, &list.to_value()).await {
             let mut events = Sse::of(response);
             while let Some(message) = events.next().await {
                 self.learn(&message);
@@ -267,18 +337,74 @@ impl Bridge {
         }
     }
 
-    /// What changed, for a client that began with a handshake.
+    /// What changed, for a client that began with a handshake. It takes up again where the server was restarted or another
+    /// one is asked by now; for its sake alone none is looked for.
     async fn hear_changes(&self, out: &mpsc::Sender<Value>) {
-        let headers = self.headers(None).await;
-        let Ok(response) = self.0.remote.exchange_mcp(&self.0.target, &headers, None).await else { return };
-        if !response.status().is_success() {
-            return;
-        }
-        let mut events = Sse::of(response);
-        while let Some(message) = events.next().await {
-            if message.get("method").is_some() && out.send(message).await.is_err() {
-                return;
+        let mut pause = HEAR_AGAIN;
+        let mut missed = false;
+        loop {
+            let headers = self.headers(None).await;
+            if let Ok(response) = self.0.route.now().exchange_mcp(&self.0.target, &headers, None).await {
+                let status = response.status();
+                if status.is_client_error() && status.as_u16() != 429 {
+                    return;
+                }
+                if status.is_success() {
+                    if std::mem::replace(&mut missed, true) && self.tell_missed(out).await.is_err() {
+                        return;
+                    }
+                    let mut events = Sse::of(response);
+                    while let Some(message) = events.next().await {
+                        pause = HEAR_AGAIN;
+                        if message.get("method").is_some() && out.send(message).await.is_err() {
+                            return;
+                        }
+                    }
+                }
             }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(HEAR_AGAIN_MAX);
         }
+    }
+
+    /// Nobody knows what changed while nobody listened, so everything may have.
+    async fn tell_missed(&self, out: &mpsc::Sender<Value>) -> Result<(), mpsc::error::SendError<Value>> {
+        let promised = self.0.promised.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for list in promised {
+            out.send(Notification::new(format!("notifications/{list}/list_changed"), Map::new()).to_value()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What of a line wants an answer.
+struct Asked {
+    requests: Vec<Request>,
+    is_batch: bool,
+}
+
+impl Asked {
+    fn of(line: &Value) -> Self {
+        let messages = line.as_array().map_or(std::slice::from_ref(line), Vec::as_slice);
+        let request = |message: &Value| match Message::of(message.clone()) {
+            Ok(Message::Request(request)) => Some(request),
+            _ => None,
+        };
+        Self { requests: messages.iter().filter_map(request).collect(), is_batch: line.is_array() }
+    }
+
+    /// The request, where the line is one.
+    fn alone(&self) -> Option<&Request> {
+        self.requests.first().filter(|_| !self.is_batch)
+    }
+
+    /// The same error to each of them, in the form in which they came.
+    fn failed(&self, told: &str) -> Value {
+        let error = || RpcError::new(code::INTERNAL, told);
+        let mut answers = self.requests.iter().map(|request| Answer::to(&request.id, Err(error())).to_value());
+        if self.is_batch && !self.requests.is_empty() {
+            return Value::Array(answers.collect());
+        }
+        answers.next().unwrap_or_else(|| Answer::unreadable(error()).to_value())
     }
 }
