@@ -15,6 +15,8 @@ use crate::runner::{Done, NewAttachment};
 
 /// An error of a tool is for reading; the rest of a long one helps nobody.
 const ERROR_BYTES_MAX: usize = 8 * 1024;
+/// An output with tables that is no larger has no copies of them: whoever reads it sees all of it.
+const AT_A_GLANCE_BYTES_MAX: usize = 16 * 1024;
 /// Rows of a table attachment.
 const TABLE_ROWS_MAX: usize = 100_000;
 /// What stands where something was cut.
@@ -89,8 +91,11 @@ pub fn shape(tool: &ResolvedTool, done: Done, redactor: &Redactor, bytes_max: Op
         return failed(message, redactor, attachments);
     }
     let output = redactor.redact_json(output);
-    attachments.extend(tables(tool, &output));
-    capped(tool, output, attachments, validator, bytes_max)
+    let (text, limit) = (strict::canonical(&output), limit_of(tool, bytes_max));
+    if text.len() > limit.min(AT_A_GLANCE_BYTES_MAX) {
+        attachments.extend(tables(tool, &output));
+    }
+    capped(output, text, attachments, validator, limit)
 }
 
 /// The same for what would happen: it is no output, so the schema of outputs says nothing about it.
@@ -98,20 +103,23 @@ pub fn shape_plan(tool: &ResolvedTool, mut plan: Value, bytes_max: Option<u64>) 
     if let Err(error) = strict::normalize(&mut plan) {
         return failed(format!("the plan cannot be exchanged: {error}"), &Redactor::none(), Vec::new());
     }
-    capped(tool, plan, Vec::new(), None, bytes_max)
+    let (text, limit) = (strict::canonical(&plan), limit_of(tool, bytes_max));
+    capped(plan, text, Vec::new(), None, limit)
+}
+
+fn limit_of(tool: &ResolvedTool, bytes_max: Option<u64>) -> usize {
+    let declared = tool.definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT);
+    usize::try_from(bytes_max.map_or(declared, |max| max.min(declared))).unwrap_or(usize::MAX)
 }
 
 /// What is too large is cut, and the whole goes along.
 fn capped(
-    tool: &ResolvedTool,
     output: Value,
+    text: String,
     mut attachments: Vec<NewAttachment>,
     validator: Option<&Validator>,
-    bytes_max: Option<u64>,
+    limit: usize,
 ) -> Shaped {
-    let declared = tool.definition.max_output_bytes.unwrap_or(OUTPUT_BYTES_DEFAULT);
-    let limit = usize::try_from(bytes_max.map_or(declared, |max| max.min(declared))).unwrap_or(usize::MAX);
-    let text = strict::canonical(&output);
     if text.len() <= limit {
         return Shaped { output: Some(output), text: Some(text), attachments, ..Shaped::default() };
     }
@@ -221,7 +229,7 @@ fn media_type(text: &str) -> String {
     if good { text.to_ascii_lowercase() } else { "application/octet-stream".to_owned() }
 }
 
-/// Sections of type `table` are also given as files, for whoever goes on with a spreadsheet.
+/// Sections of type `table` as files, for whoever goes on with a spreadsheet.
 fn tables(tool: &ResolvedTool, output: &Value) -> Vec<NewAttachment> {
     let sections = tool.definition.output_sections.iter().filter(|section| section.section_type == SectionType::Table);
     sections
