@@ -33,7 +33,7 @@ use crate::floor::Floor;
 use crate::snapshot::Snapshot;
 
 pub use acceptances::KeptAcceptance;
-pub use agents::{AgentDraft, FIRST_WORKSPACE, agent_findings, shown};
+pub use agents::{AgentDraft, FIRST_USER, FIRST_WORKSPACE, agent_findings, shown};
 pub use classify::Verdict;
 pub use guardrails::KeptGuardrail;
 pub use imports::{Import, ImportOutcome, ImportedOperation, Importing, refused_document};

@@ -14,7 +14,7 @@ use toolgate_engine::external::External;
 use toolgate_engine::shared::Shared;
 use toolgate_engine::{Audit, Engine, Keyed, Parts, Runners, Wiring};
 use toolgate_mcp::serve::Surface;
-use toolgate_registry::commands::{Builtins, CodeTool, FIRST_WORKSPACE, Registry};
+use toolgate_registry::commands::{Builtins, CodeTool, FIRST_USER, FIRST_WORKSPACE, Registry};
 use toolgate_registry::groups::SEEDED_GROUPS;
 use toolgate_store::people::{Tenant, User, UserKind, Workspace};
 use toolgate_store::{Change, Configured, Kind, Options, Store};
@@ -26,7 +26,6 @@ use crate::exposition::Exposition;
 use crate::outside::{self, Outside};
 
 pub const FIRST_TENANT: &str = "default";
-pub const FIRST_USER: &str = "admin";
 /// How long calls that run may take to end when the program does.
 pub const DRAIN: std::time::Duration = std::time::Duration::from_secs(4);
 /// Definitions judged at once, of which each may keep a core busy; more wait for their turn.

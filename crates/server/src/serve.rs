@@ -16,10 +16,11 @@ use toolgate_contracts::page::PAGE_ITEMS_MAX;
 use toolgate_contracts::{Caller, Clock, Fault, Rng, Role};
 use toolgate_engine::audit::Sequencer;
 use toolgate_store::lock::{DataLock, Held, LockError};
+use toolgate_registry::commands::FIRST_USER;
 use toolgate_store::people::{User, UserKind};
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use crate::app::{App, CodeTools, FIRST_USER};
+use crate::app::{App, CodeTools};
 use crate::config::Config;
 use crate::deliver::Courier;
 use crate::listen::{self, Limits};

@@ -17,6 +17,8 @@ use crate::finding::Finding;
 use crate::snapshot::TenantRegistry;
 
 /// The workspace every tenant begins with.
+/// Whom keys and agents belong to that the owner of the data folder makes.
+pub const FIRST_USER: &str = "admin";
 pub const FIRST_WORKSPACE: &str = "main";
 
 /// What is written of an agent, with who will answer for it.
@@ -56,11 +58,15 @@ impl Registry {
         };
         let workspace = workspace_of(registry, spec.workspace.as_ref(), existing.map(|agent| agent.workspace))?;
         self.require_membership(caller, workspace, existing.map(|agent| agent.workspace)).await?;
+        let owner = match existing {
+            Some(agent) => agent.owner,
+            None => self.owner_to_be(caller).await?,
+        };
         let agent = StoredAgent {
             tenant: caller.tenant,
             id: existing.map_or_else(|| self.new_id(), |agent| agent.id),
             workspace,
-            owner: existing.map_or_else(|| caller.user(), |agent| agent.owner),
+            owner,
             profile,
             spec,
             state,
@@ -227,6 +233,14 @@ impl Registry {
 
     async fn require_management(&self, caller: &Caller, agent: &StoredAgent) -> Result<(), Fault> {
         if self.may_manage(caller, agent).await? { Ok(()) } else { Err(Fault::not_found("agent", &agent.spec.name)) }
+    }
+
+    /// Whose an agent is that a caller makes: as with keys, what the owner of the data folder makes is the first user's.
+    async fn owner_to_be(&self, caller: &Caller) -> Result<Option<UserId>, Fault> {
+        match caller.user() {
+            Some(user) => Ok(Some(user)),
+            None => Ok(self.store().user(caller.tenant, FIRST_USER).await?.map(|user| user.id)),
+        }
     }
 
     async fn is_member(&self, caller: &Caller, user: UserId, workspace: WorkspaceId) -> Result<bool, Fault> {

@@ -3,6 +3,7 @@
 use serde_json::json;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::{AgentId, Caller, Fault, FaultKind, KeyId, Permission, Permissions};
+use toolgate_registry::commands::FIRST_USER;
 use toolgate_store::Change;
 use toolgate_store::credentials::ApiKey;
 use toolgate_store::people::User;
@@ -32,7 +33,7 @@ impl App {
             caller.require(&Permission::KEYS_ALL)?;
         }
         let own = caller.user().map(|user| user.to_string());
-        let owner_name = owner.clone().or(own).unwrap_or_else(|| crate::app::FIRST_USER.to_owned());
+        let owner_name = owner.clone().or(own).unwrap_or_else(|| FIRST_USER.to_owned());
         let owner = self
             .store
             .user(caller.tenant, &owner_name)
