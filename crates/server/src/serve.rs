@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::page::PAGE_ITEMS_MAX;
-use toolgate_contracts::{Caller, Clock, Fault, Rng, Role};
+use toolgate_contracts::{Caller, Clock, Fault, FaultKind, Rng, Role};
 use toolgate_engine::audit::Sequencer;
-use toolgate_store::lock::{DataLock, Held, LockError};
 use toolgate_registry::commands::FIRST_USER;
+use toolgate_store::lock::{DataLock, Held, LockError};
 use toolgate_store::people::{User, UserKind};
 use tower_http::set_header::SetResponseHeaderLayer;
 
@@ -71,7 +72,7 @@ impl DataFolder {
     pub fn take(path: &Path) -> Result<Self, ServeError> {
         make_private(path).map_err(|error| {
             ServeError::Fault(Fault::new(
-                toolgate_contracts::FaultKind::Unavailable,
+                FaultKind::Unavailable,
                 format!("the data folder {} cannot be used: {error}", path.display()),
                 "check its path, owner and mode, or choose another with --data",
             ))
@@ -117,7 +118,7 @@ pub async fn serve(
     before(&app).await?;
     let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
         Fault::new(
-            toolgate_contracts::FaultKind::Unavailable,
+            FaultKind::Unavailable,
             format!("cannot listen on {address}: {error}"),
             "stop whatever uses that address, or choose another with --listen (port 0 takes a free one)",
         )
@@ -250,14 +251,20 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
     let reached = request.extensions().get::<ReachedBy>();
     let forwarded = reached.and_then(|reached| reached.forwarded_host.as_deref()).map(without_port);
     let is_ours = forwarded.is_none_or(|forwarded| is_known(&app, forwarded));
+    let address = "use the address it listens on, or name the host in `allowed_hosts` or `public_url`";
     match host {
         Some(host) if is_ours && is_known(&app, &host) => next.run(request).await,
-        _ => Problem(Fault::invalid(
-            "this server does not answer to that host name",
-            "use the address it listens on, or name the host in `allowed_hosts` or `public_url`",
-        ))
-        .into_response(),
+        Some(host) if is_name(&host) && forwarded.is_none_or(is_name) => {
+            let told = "this server does not answer to that host name";
+            Problem(Fault::new(FaultKind::Forbidden, told, address)).into_response()
+        }
+        _ => Problem(Fault::invalid("`Host` is missing, or names no host", address)).into_response(),
     }
+}
+
+/// Whether it is a name or an address, whoever's.
+fn is_name(host: &str) -> bool {
+    !host.is_empty() && host.parse::<Authority>().is_ok_and(|parsed| parsed.as_str() == host && !host.contains('@'))
 }
 
 fn is_known(app: &App, host: &str) -> bool {
@@ -319,7 +326,7 @@ async fn administrator(app: &App, caller: &Caller) -> Result<String, Fault> {
     let first = users.iter().filter(in_force).min_by_key(|user| (user.name != FIRST_USER, user.created_at));
     first.map(|user| user.name.clone()).ok_or_else(|| {
         Fault::new(
-            toolgate_contracts::FaultKind::Conflict,
+            FaultKind::Conflict,
             "no administrator is in force, so nobody could sign in",
             "enable one with `toolgate user set NAME --enable`, or make one with `toolgate user create NAME --role admin`",
         )

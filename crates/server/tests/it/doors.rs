@@ -63,9 +63,21 @@ async fn only_our_own_host_names_are_answered() {
             let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
             answer(outer.clone().oneshot(request).await.unwrap()).await
         };
-        for host in ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "", "169.254.169.254", "[::2]"] {
-            for path in ["/", "/healthz", "/api/v1/me", "/openapi.json", "/nothing"] {
-                get(path, host).await.refused(400);
+        for (host, status) in [
+            ("evil.test", 403),
+            ("127.0.0.1.evil.test", 403),
+            ("localhost.evil.test:80", 403),
+            ("169.254.169.254", 403),
+            ("[::2]", 403),
+            // None of these names a host.
+            ("", 400),
+            ("local host", 400),
+            ("evil.test:x", 400),
+            ("me@localhost", 400),
+            ("localhost/x", 400),
+        ] {
+            for path in ["/", "/healthz", "/api/v1/me", "/openapi.json", "/mcp", "/nothing"] {
+                get(path, host).await.refused(status);
             }
         }
         for host in ["localhost", "127.0.0.1:8787", "[::1]:8787", "LOCALHOST:1"] {
