@@ -132,8 +132,8 @@ fn in_front() -> OpenApiRouter<App> {
         .routes(routes!(oauth::token))
         .routes(routes!(oauth::revoke))
         .routes(routes!(connections::document))
-        .routes(routes!(crate::mcp::post, crate::mcp::get))
-        .routes(routes!(crate::mcp::post_narrowed, crate::mcp::get_narrowed))
+        .routes(crate::mcp::only_here(routes!(crate::mcp::post, crate::mcp::get)))
+        .routes(crate::mcp::only_here(routes!(crate::mcp::post_narrowed, crate::mcp::get_narrowed)))
 }
 
 /// What a browser sends that nobody is signed in in yet: no other site's page may.

@@ -25,6 +25,7 @@ use toolgate_mcp::wire::{
     check_headers, code, messages_of,
 };
 use tracing::Instrument as _;
+use utoipa_axum::router::UtoipaMethodRouter;
 
 use crate::api::decides;
 use crate::app::App;
@@ -62,6 +63,15 @@ pub async fn get(State(app): State<App>, request: Parts) -> Response {
 #[utoipa::path(get, path = "/mcp/{agent}", tag = "mcp", params(("agent" = String, Path, description = "An agent, a group of tools, or a server of others.")), responses((status = 200, body = String, content_type = "text/event-stream"), (status = 405)))]
 pub async fn get_narrowed(State(app): State<App>, Path(name): Path<String>, request: Parts) -> Response {
     heard(&app, &request, Some(&name)).await.unwrap_or_else(|Refused(response)| *response)
+}
+
+/// What clients end a session with, and try out, is not here; 404 would tell them that their session is gone.
+pub fn only_here((schemas, paths, methods): UtoipaMethodRouter<App>) -> UtoipaMethodRouter<App> {
+    (schemas, paths, methods.fallback(async || not_here()))
+}
+
+fn not_here() -> Response {
+    (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response()
 }
 
 /// An answer that was given instead; large, so that it is carried beside.
@@ -336,9 +346,8 @@ fn event(message: &Value) -> Event {
 /// The stream on which an older client hears of changes.
 async fn heard(app: &App, request: &Parts, name: Option<&str>) -> Result<Response, Refused> {
     let (caller, narrowed) = caller_of(app, request, name).await?;
-    let not_here = || Refused::from((StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response());
     if !request.headers.contains_key(SESSION_HEADER) || !wants_stream(&request.headers) {
-        return Err(not_here());
+        return Err(not_here().into());
     }
     let session = session_of(app, &caller, &request.headers, None).await?;
     let open = app.mcp.open_stream(&caller).map_err(failed)?;

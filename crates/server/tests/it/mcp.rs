@@ -350,6 +350,14 @@ async fn a_name_at_the_end_narrows_and_never_widens() {
         let agent = json!({"name": "desk", "toolset": "assigned", "instructions": "Help.", "model": "scripted/one", "workspace": "main"});
         world.send(&who, "POST", "/api/v1/agents", agent).await.ok();
         world.send(&As::Owner, "PUT", "/api/v1/agents/desk/tools/calculator", json!({})).await.ok();
+        for (method, path) in [("DELETE", "/mcp"), ("PUT", "/mcp"), ("DELETE", "/mcp/web")] {
+            let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+            let response = world.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(
+                (response.status().as_u16(), &response.headers()[header::ALLOW]),
+                (405, &"POST".parse().unwrap())
+            );
+        }
         let client = Modern::new(&who);
         let desk = client.at("/mcp/desk");
         assert_eq!(names(desk.send(&world, "tools/list", json!({})).await.result()), ["calculator"]);
