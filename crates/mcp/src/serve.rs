@@ -6,6 +6,7 @@
 mod asking;
 mod called;
 mod completion;
+mod icons;
 mod in_flight;
 mod logging;
 mod narrowed;

@@ -174,7 +174,7 @@ impl Surface {
 }
 
 /// A tool, and what it is called with.
-fn named(params: &Map<String, Value>) -> Result<(String, Value), RpcError> {
+pub(super) fn named(params: &Map<String, Value>) -> Result<(String, Value), RpcError> {
     let arguments = match params.get("arguments") {
         None | Some(Value::Null) => json!({}),
         Some(object @ Value::Object(_)) => object.clone(),

@@ -24,7 +24,7 @@ use self::calls::Form;
 pub(super) use self::holding::Holding;
 pub(super) use self::news::Followed;
 use super::tools::{PAGE_TOOLS, cursor, rendered};
-use super::{Client, LIST_TTL_MS, Stream, Surface, page, resources, tasks, text};
+use super::{Client, LIST_TTL_MS, Stream, Surface, icons, page, resources, tasks, text};
 use crate::runner::beside::{COMPLETE, GET, READ, is_beside};
 use crate::wire::{Request, Revision, RpcError};
 
@@ -288,6 +288,10 @@ fn in_words_of(mut item: Value, revision: Revision) -> Value {
         if !revision.has_icons() {
             members.shift_remove("icons");
         }
+        // An address would tell somebody who looks at the list, and when.
+        if let Some(Value::Array(icons)) = members.get_mut("icons") {
+            icons.retain(|icon| icon.get("src").and_then(Value::as_str).and_then(icons::picture).is_some());
+        }
     }
     item
 }
@@ -302,6 +306,16 @@ mod tests {
         for hidden in [json!({"name": "a\u{200b}b"}), json!({"x": [{"\u{e0041}": 1}]}), json!("\u{202e}")] {
             assert!(!is_plain(&hidden), "{hidden}");
         }
+    }
+
+    #[test]
+    fn a_picture_in_a_list_sends_nobody_anywhere() {
+        let held = json!({"src": "data:image/png;base64,AAAA", "sizes": ["16x16"]});
+        let item =
+            json!({"name": "a", "title": "A", "icons": [{"src": "https://example.com/a.png"}, held, {"src": 1}]});
+        let shown = |revision| in_words_of(item.clone(), revision);
+        assert_eq!(shown(Revision::V20260728), json!({"name": "a", "title": "A", "icons": [held]}));
+        assert_eq!(shown(Revision::V20250618), json!({"name": "a", "title": "A"}));
     }
 
     #[test]

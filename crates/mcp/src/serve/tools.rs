@@ -8,7 +8,8 @@ use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_registry::tool_md::Originals;
 use toolgate_registry::toolset::View;
 
-use super::{Client, Surface, page};
+use super::called::named;
+use super::{Client, Surface, icons, page, result};
 use crate::wire::{Revision, RpcError, annotated};
 
 pub(super) const CALL_TOOL: &str = "call_tool";
@@ -134,9 +135,17 @@ pub(super) fn cursor(params: &Map<String, Value>) -> Result<Option<String>, RpcE
     match params.get("cursor") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => {
+    if let Some(icons) = icons::of("play").filter(|_| revision.has_icons()) {
+        tool["icons"] = icons;
+    }
             let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| refused())?;
             String::from_utf8(bytes).map(Some).map_err(|_| refused())
         }
         Some(_) => Err(refused()),
     }
 }
+        if revision.has_icons()
+            && let Some(icons) = tool.definition.icon.as_deref().and_then(icons::of)
+        {
+            members.insert("icons".into(), icons);
+        }

@@ -192,6 +192,14 @@ async fn the_stateless_revision_says_what_it_can_lists_and_calls() {
         let called = client.call(&world, "calculator", json!({"expression": "6*7"})).await;
         let result = called.result();
         assert_eq!((called.status, &result["isError"]), (200, &json!(false)), "{result:#}");
+        for tool in listed.result()["tools"].as_array().unwrap() {
+            let icon = tool["icons"][0]["src"].as_str().unwrap_or_else(|| panic!("no icon of {}", tool["name"]));
+            assert!(icon.starts_with("data:image/"), "{icon}");
+        }
+        let older = Older::begin(&world, &who, "2025-06-18", json!({})).await;
+        let listed_older = older.send(&world, "tools/list", json!({})).await;
+        assert!(listed_older.result()["tools"].as_array().unwrap().iter().all(|tool| tool.get("icons").is_none()));
+
         assert_eq!(
             serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap(),
             result["structuredContent"]
