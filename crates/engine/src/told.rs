@@ -47,6 +47,23 @@ impl Engine {
         Ok(())
     }
 
+    /// Before whoever was told already is told it again. What was handed over meanwhile stays so.
+    pub async fn remember_still(&self, caller: &Caller, request: &CallRequest, call: CallId) -> Result<(), Fault> {
+        let mut change = Change::new(caller.tenant);
+        change.extend_request(&key_of(caller, request), call, self.clock.now());
+        self.store.commit(change).await?;
+        Ok(())
+    }
+
+    /// The right to hand over the result of a call that its caller was told of: to one, once, whichever replica is asked
+    /// and whatever was restarted. `false`: it was handed over, or nothing came of the call and it was given up.
+    pub async fn take_told(&self, caller: &Caller, request: &CallRequest, call: CallId) -> Result<bool, Fault> {
+        let mut change = Change::new(caller.tenant);
+        change.forget_request(&key_of(caller, request), call);
+        let outcome = self.store.commit(change).await?;
+        Ok(outcome.changed.first().is_some_and(|rows| *rows > 0))
+    }
+
     /// Before its result is handed over.
     pub async fn forget_told(&self, caller: &Caller, request: &CallRequest, call: CallId) -> Result<(), Fault> {
         let mut change = Change::new(caller.tenant).durability(Durability::Process);

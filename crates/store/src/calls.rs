@@ -243,6 +243,15 @@ impl Change {
         )
     }
 
+    /// The key means this call for as long again, if it still does.
+    pub fn extend_request(&mut self, request: &RequestKey, call: CallId, now: Timestamp) -> &mut Self {
+        let until = now.plus_seconds(REQUEST_ID_S);
+        self.then(
+            "UPDATE request_ids SET expires_at = $5 WHERE tenant_id = $1 AND principal = $2 AND request_id = $3 AND call_id = $4",
+            [(&request.who).into(), (&request.request_id).into(), call.into(), until.into()],
+        )
+    }
+
     /// The key means another call from now on.
     pub fn replace_request(&mut self, request: &RequestKey, call: CallId, now: Timestamp) -> &mut Self {
         self.then(

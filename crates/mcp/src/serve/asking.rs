@@ -11,21 +11,52 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use toolgate_contracts::{CallId, CallRequest, Digest, Envelope, Status, Timestamp, json as strict};
 
 use super::called::TOLD_EVERY;
 use super::session::holder;
 use super::stream::new_name;
-use super::{Client, Stream, Surface};
+use super::{Client, Stream, Surface, result};
 use crate::wire::RpcError;
 
 const STATE_LASTS_S: i64 = 24 * 3600;
 /// The one question of a call.
 const QUESTION: &str = "approval";
 
-/// What a client brings back. It says which call it asks about, and for what; it decides nothing.
+/// How a client comes to a call that was put aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Its request began the call: nobody else knows of it.
+    First,
+    /// With the same request as before.
+    Again,
+    /// With a state, from where the decision is made.
+    Back,
+    /// With a state, and the word that its user does not want to look now.
+    Declined,
+}
+
+impl Came {
+    /// From a request that brings a state.
+    pub(super) fn with_state(params: &Map<String, Value>) -> Self {
+        let said =
+            params.get("inputResponses").and_then(|given| given.get(QUESTION)).and_then(|said| said.get("action"));
+        match said.and_then(Value::as_str) {
+            Some("decline" | "cancel") => Self::Declined,
+            _ => Self::Back,
+        }
+    }
+
+    const fn by_state(self) -> bool {
+        matches!(self, Self::Back | Self::Declined)
+    }
+}
+
+/// What a client brings back. It says which call it asks about, and for what; it decides nothing. It may come back with it
+/// as often as it likes while the call waits; the result is handed over once, which the database knows
+/// ([`toolgate_engine::Engine::take_told`]).
 #[derive(Serialize, Deserialize)]
 pub(super) struct State {
     pub call: CallId,
@@ -42,38 +73,84 @@ impl Surface {
         call: &CallRequest,
         id: CallId,
         stream: &Stream,
-        went_to_decide: bool,
+        came: Came,
     ) -> Result<Value, RpcError> {
         // Decided by its mode, or by somebody who was quick.
         let envelope = self.engine.answer(client.caller.tenant, id).await?;
         if envelope.status.is_final() {
-            return self.deliver(client, call, &envelope).await;
+            return self.deliver(client, call, &envelope, came).await;
+        }
+        // Whoever does not want to look now may decide later, elsewhere.
+        if came == Came::Declined {
+            return if client.takes_tasks() {
+                self.task(client, id).await
+            } else {
+                self.tell_pending(client, call, id, came).await
+            };
         }
         let waits = envelope.status == Status::Pending;
         if client.revision.is_stateless() {
             if client.opens_addresses() {
-                if went_to_decide && let Some(ended) = self.wait(client, call, id, stream).await? {
+                if came == Came::Back
+                    && let Some(ended) = self.wait(client, call, id, stream, came).await?
+                {
                     return Ok(ended);
                 }
-                if client.takes_tasks() && went_to_decide {
+                if client.takes_tasks() && came == Came::Back {
                     return self.task(client, id).await;
                 }
                 return if waits {
-                    self.send_to_page(client, call, &envelope).await
+                    self.send_to_page(client, call, &envelope, came).await
                 } else {
-                    self.tell_pending(client, call, id).await
+                    self.tell_pending(client, call, id, came).await
                 };
             }
             if client.takes_tasks() {
                 return self.task(client, id).await;
             }
         } else if client.opens_addresses() && waits {
-            return self.ask_in_band(client, call, &envelope, stream).await;
+            return self.ask_in_band(client, call, &envelope, stream, came).await;
         }
-        match self.wait(client, call, id, stream).await? {
+        match self.wait(client, call, id, stream, came).await? {
             Some(ended) => Ok(ended),
-            None => self.tell_pending(client, call, id).await,
+            None => self.tell_pending(client, call, id, came).await,
         }
+    }
+
+    /// So that whoever goes away meanwhile finds it again. A state does not bring back what was handed over.
+    pub(super) async fn remember(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        id: CallId,
+        came: Came,
+    ) -> Result<(), RpcError> {
+        if came.by_state() {
+            self.engine.remember_still(&client.caller, call, id).await?;
+        } else {
+            self.engine.remember_told(&client.caller, call, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands over what came of a call: to a state once, whoever brings it and however often. What comes after that is told
+    /// how the call ended.
+    pub(super) async fn deliver(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        envelope: &Envelope,
+        came: Came,
+    ) -> Result<Value, RpcError> {
+        if came.by_state() {
+            if !self.engine.take_told(&client.caller, call, envelope.id).await? {
+                return Ok(result::delivered(envelope));
+            }
+        } else {
+            self.engine.forget_told(&client.caller, call, envelope.id).await?;
+        }
+        self.engine.join_read(&client.caller, &envelope.labels, &envelope.name).await?;
+        Ok(result::of(envelope, client.revision))
     }
 
     /// `None`: it has not ended while a client has patience.
@@ -83,9 +160,9 @@ impl Surface {
         call: &CallRequest,
         id: CallId,
         stream: &Stream,
+        came: Came,
     ) -> Result<Option<Value>, RpcError> {
-        // Whoever goes away meanwhile finds it again.
-        self.engine.remember_told(&client.caller, call, id).await?;
+        self.remember(client, call, id, came).await?;
         let mut output = self.output_of(client, id, stream);
         let began = Instant::now();
         while began.elapsed() < self.patience {
@@ -97,7 +174,7 @@ impl Surface {
             };
             if envelope.status.is_final() {
                 output.tell_rest().await;
-                return self.deliver(client, call, &envelope).await.map(Some);
+                return self.deliver(client, call, &envelope, came).await.map(Some);
             }
             let passed = began.elapsed();
             stream.progress(passed.as_secs_f64(), &waiting(&envelope, passed, &self.page_of(id))).await;
@@ -106,9 +183,15 @@ impl Surface {
     }
 
     /// An address to open, and a state to come back with.
-    async fn send_to_page(&self, client: &Client, call: &CallRequest, envelope: &Envelope) -> Result<Value, RpcError> {
+    async fn send_to_page(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        envelope: &Envelope,
+        came: Came,
+    ) -> Result<Value, RpcError> {
         // The client may never come back with it, and ask anew instead.
-        self.engine.remember_told(&client.caller, call, envelope.id).await?;
+        self.remember(client, call, envelope.id, came).await?;
         let asked = asked(call);
         let state = State { call: envelope.id, asked, until: self.clock.now().plus_seconds(STATE_LASTS_S) };
         let bytes = serde_json::to_vec(&state).map_err(toolgate_contracts::Fault::internal)?;
@@ -149,6 +232,7 @@ impl Surface {
         call: &CallRequest,
         envelope: &Envelope,
         stream: &Stream,
+        came: Came,
     ) -> Result<Value, RpcError> {
         let id = envelope.id;
         let params = json!({
@@ -170,12 +254,12 @@ impl Surface {
             }
         };
         tokio::select! {
-            ended = self.wait(client, call, id, stream) => match ended? {
+            ended = self.wait(client, call, id, stream, came) => match ended? {
                 Some(ended) => Ok(ended),
-                None => self.tell_pending(client, call, id).await,
+                None => self.tell_pending(client, call, id, came).await,
             },
             // Whoever does not want to look now may decide later, elsewhere.
-            () = refused => self.tell_pending(client, call, id).await,
+            () = refused => self.tell_pending(client, call, id, came).await,
         }
     }
 }

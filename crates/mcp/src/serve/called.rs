@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
-use toolgate_contracts::{CallId, CallRequest, Caller, Envelope, Fault, Source, ToolRef};
+use toolgate_contracts::runner::Runner;
+use toolgate_contracts::{CallId, CallRequest, Caller, Fault, Source, ToolRef};
 use toolgate_engine::{AT_HAND, AtHand, Begun, Engine, Running, Soon};
 use toolgate_registry::toolset::View;
 
-use super::asking::State;
+use super::asking::{Came, State};
 use super::logging::Output;
 use super::tools::CALL_TOOL;
 use super::{Client, Stream, Surface, result, tasks, text};
@@ -16,7 +17,7 @@ use crate::wire::{Request, RpcError};
 
 pub(super) const TOLD_EVERY: Duration = Duration::from_secs(5);
 /// From when on a call that runs is handed over as a task, to a client that takes tasks.
-pub(super) const TASK_AFTER: Duration = Duration::from_secs(10);
+const TASK_AFTER: Duration = Duration::from_secs(10);
 
 impl Surface {
     pub(super) async fn call_tool(
@@ -28,10 +29,10 @@ impl Surface {
         let call = self.call_of(client, &request.params)?;
         if let Some(state) = request.params.get("requestState") {
             let State { call: id, .. } = self.open_state(client, &call, state).await?;
-            return self.ask(client, &call, id, stream, true).await;
+            return self.ask(client, &call, id, stream, Came::with_state(&request.params)).await;
         }
         if let Some(id) = self.engine.told_before(&client.caller, &call).await? {
-            return self.ask(client, &call, id, stream, false).await;
+            return self.ask(client, &call, id, stream, Came::Again).await;
         }
         match self.engine.begin_call(&client.caller, Source::Mcp, call.clone(), None).await? {
             Begun::Ended(envelope) => {
@@ -42,7 +43,7 @@ impl Surface {
                 let _noted = self.0.in_flight.note(client, &request.id, at_hand.id());
                 self.follow(client, &call, at_hand, stream).await
             }
-            Begun::Parked(id) => self.ask(client, &call, id, stream, false).await,
+            Begun::Parked(id) => self.ask(client, &call, id, stream, Came::First).await,
         }
     }
 
@@ -76,18 +77,6 @@ impl Surface {
         let today = self.clock.now().day();
         let (tool, _) = View::of(registry, &client.caller, &today)?.resolve(&reference)?;
         if client.narrowed.has(registry, &tool) { Ok(()) } else { Err(unknown().into()) }
-    }
-
-    /// Hands over what came of a call, once.
-    pub(super) async fn deliver(
-        &self,
-        client: &Client,
-        call: &CallRequest,
-        envelope: &Envelope,
-    ) -> Result<Value, RpcError> {
-        self.engine.forget_told(&client.caller, call, envelope.id).await?;
-        self.engine.join_read(&client.caller, &envelope.labels, &envelope.name).await?;
-        Ok(result::of(envelope, client.revision))
     }
 
     /// Waits for the end of a call that runs here, and says how long it takes.
@@ -133,15 +122,15 @@ impl Surface {
                     output.tell_rest().await;
                     return Ok(result::of(&ended, client.revision));
                 }
-                () = tokio::time::sleep(TOLD_EVERY) => {}
+                () = tokio::time::sleep_until(self.next_word(began)) => {}
                 () = output.tell() => {}
             }
             let passed = began.elapsed();
-            if client.takes_tasks() && passed >= TASK_AFTER {
+            if self.is_for_a_task(client, passed) {
                 return self.task(client, id).await;
             }
             if !stream.wants_progress() && passed >= self.patience {
-                return self.tell_pending(client, call, id).await;
+                return self.tell_pending(client, call, id, Came::First).await;
             }
             stream.progress(passed.as_secs_f64(), &format!("running for {} s", passed.as_secs())).await;
         }
@@ -156,10 +145,21 @@ impl Surface {
     ) -> Result<Value, RpcError> {
         let envelope = self.engine.answer(client.caller.tenant, id).await?;
         if envelope.status.is_final() {
-            return self.deliver(client, call, &envelope).await;
+            return self.deliver(client, call, &envelope, came).await;
         }
-        self.engine.remember_told(&client.caller, call, id).await?;
+        self.remember(client, call, id, came).await?;
         Ok(result::pending(&envelope, &self.page_of(id)))
+    }
+
+    /// When whoever waits is told something next: every few seconds, and when patience ends.
+    pub(super) fn next_word(&self, began: Instant) -> Instant {
+        let (regular, patience) = (Instant::now() + TOLD_EVERY, began + self.patience);
+        if patience > Instant::now() { regular.min(patience) } else { regular }
+    }
+
+    /// Whether a call that runs for so long is handed over as a task: before its client would be told to come again.
+    pub(super) fn is_for_a_task(&self, client: &Client, passed: Duration) -> bool {
+        client.takes_tasks() && passed >= TASK_AFTER.min(self.patience)
     }
 
     /// The page on which whoever asked sees how the call stands, and decides if they may.
@@ -168,6 +168,7 @@ impl Surface {
     }
 
     pub(super) async fn task(&self, client: &Client, id: CallId) -> Result<Value, RpcError> {
+        came: Came,
         let record = self.engine.readable(&client.caller, &id.to_string()).await?;
         Ok(tasks::created(&record, self.clock.now()))
     }

@@ -14,7 +14,12 @@ pub(super) fn blob_uri(id: &str) -> String {
     format!("{SCHEME}blobs/{id}")
 }
 
-/// Nothing is listed by itself: links to files come with the results that they belong to.
+pub(super) fn call_uri(id: &str) -> String {
+    format!("{SCHEME}calls/{id}")
+}
+
+/// Nothing is listed by itself: a caller's calls and files are many and change with each call. Links to files come with
+/// the results that they belong to; templates say how the rest is named, and their places are completed.
 pub(super) fn list(client: &Client, params: &Map<String, Value>) -> Result<Value, RpcError> {
     cursor(params)?;
     Ok(page("resources", Vec::new(), None, client.revision))

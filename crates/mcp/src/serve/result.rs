@@ -33,6 +33,42 @@ pub(super) fn of(envelope: &Envelope, revision: Revision) -> Value {
     Value::Object(result)
 }
 
+/// What is answered without a call.
+pub(super) fn uncalled(outcome: Result<Value, ToolError>, revision: Revision) -> Value {
+    let (content, structured, is_error) = match outcome {
+        Ok(value) => {
+            let (content, structured) = output(&value, revision);
+            (content, structured.filter(|_| revision.has_structure()), false)
+        }
+        Err(error) => (vec![text(&spoken(&error))], None, true),
+    };
+    let mut result = json!({"content": content, "isError": is_error});
+    if let Some(structured) = structured {
+        result["structuredContent"] = structured;
+    }
+    result
+}
+
+/// Under which it says that there is nothing to hand over any more.
+pub(super) const DELIVERED: &str = "dev.toolgate/delivered";
+
+/// How a call ended whose result was handed over before.
+pub(super) fn delivered(envelope: &Envelope) -> Value {
+    let status = json!(envelope.status);
+    let told = format!(
+        "delivered: `{}` has ended (`{}`), and what came of it was handed over before; nothing is done again. Read it at \
+         {} , or call without `requestState` for a call of its own.",
+        envelope.name,
+        status.as_str().unwrap_or_default(),
+        super::resources::call_uri(&envelope.id.to_string()),
+    );
+    json!({
+        "content": [text(&told)],
+        "isError": true,
+        "_meta": {CALL: about(envelope), DELIVERED: true},
+    })
+}
+
 /// A call that has not ended when its caller has to be told something: no failure, and nothing to begin anew.
 pub(super) fn pending(envelope: &Envelope, address: &str) -> Value {
     let (told, reason) = match envelope.status {

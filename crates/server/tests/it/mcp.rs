@@ -8,7 +8,10 @@ use http_body_util::BodyExt as _;
 use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 
-use crate::world::{As, World, every_world, tool};
+use toolgate_store::MIGRATIONS;
+use toolgate_store::testing::Database;
+
+use crate::world::{As, World, every_world, tool, two_replicas};
 
 pub const OLDER: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 pub const STATELESS: &str = "2026-07-28";
@@ -433,9 +436,16 @@ async fn a_client_that_opens_addresses_is_sent_to_the_page_and_comes_back_for_th
             "{:#}",
             done.result()
         );
-        // Replayed, it is the same call's state, and nothing happens twice.
-        let replayed = client.send(&world, "tools/call", again("a.txt", state)).await;
-        assert_eq!(call_of(replayed.result()), call);
+        // Any state of the call tells from now on how it ended, without its result, and nothing happens twice.
+        for state in [state, undecided.result()["requestState"].clone()] {
+            let replayed = client.send(&world, "tools/call", again("a.txt", state)).await;
+            let replayed = replayed.result();
+            assert_eq!((call_of(replayed), &replayed["isError"]), (call.as_str(), &json!(true)), "{replayed:#}");
+            assert_eq!(replayed["_meta"]["dev.toolgate/call"]["status"], "completed");
+            let text = replayed["content"][0]["text"].as_str().unwrap();
+            assert!(text.starts_with("delivered:") && text.contains(&format!("toolgate://calls/{call}")), "{text}");
+            assert!(replayed.get("structuredContent").is_none(), "{replayed:#}");
+        }
         let calls = world.get(&who, "/api/v1/calls?tool=write_file").await.ok();
         assert_eq!(calls["items"].as_array().unwrap().len(), 1, "{calls:#}");
     })
@@ -444,6 +454,49 @@ async fn a_client_that_opens_addresses_is_sent_to_the_page_and_comes_back_for_th
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_with_no_better_way_is_told_pending_and_the_same_again_attaches_once() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_is_spent_for_every_replica() {
+    let Some(database) = Database::postgres(MIGRATIONS).await else { return };
+    let ([first, second], _folders) = two_replicas(&database).await;
+    let worlds = [World::of(first), World::of(second)];
+    let who = member(&worlds[0]).await;
+    worlds[1].app.registry.refresh().await.unwrap();
+    let client = Modern::new(&who).can(json!({"elicitation": {"url": {}}}));
+    let asked = client.call(&worlds[0], WRITE, file("a.txt")).await;
+    let url = asked.result()["inputRequests"]["approval"]["params"]["url"].as_str().unwrap();
+    approve(&worlds[0], url.rsplit_once("/calls/").unwrap().1).await;
+    let again = json!({"name": WRITE, "arguments": file("a.txt"), "requestState": asked.result()["requestState"]});
+    let both = worlds.each_ref().map(|world| client.send(world, "tools/call", again.clone()));
+    let [left, right] = both;
+    let (left, right) = tokio::join!(left, right);
+    let handed_over = [&left, &right].iter().filter(|said| said.result()["isError"] == false).count();
+    assert_eq!(handed_over, 1, "{:#} {:#}", left.answer(), right.answer());
+    for world in worlds {
+        assert_eq!(client.send(&world, "tools/call", again.clone()).await.result()["isError"], true);
+        world.app.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_does_not_want_to_look_is_told_pending_at_once() {
+    every_world(async |world| {
+        let who = member(&world).await;
+        let client = Modern::new(&who).can(json!({"elicitation": {"url": {}}}));
+        for (action, name) in [("decline", "a.txt"), ("cancel", "b.txt")] {
+            let asked = client.call(&world, WRITE, file(name)).await;
+            let again = json!({"name": WRITE, "arguments": file(name), "requestState": asked.result()["requestState"],
+                "inputResponses": {"approval": {"action": action}}});
+            let declined = client.send(&world, "tools/call", again.clone()).await;
+            let declined = declined.result();
+            assert_eq!(declined["_meta"]["dev.toolgate/pending"]["reason"], "approval_pending", "{declined:#}");
+            // It decides nothing: the result is there for whoever comes back.
+            approve(&world, call_of(declined)).await;
+            assert_eq!(client.send(&world, "tools/call", again).await.result()["isError"], false);
+        }
+    })
+    .await;
+}
+
     every_world(async |world| {
         let who = member(&world).await;
         let clients = [Modern::new(&who), Modern::new(&who).can(json!({"elicitation": {"form": {}}}))];

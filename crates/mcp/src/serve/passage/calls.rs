@@ -7,13 +7,13 @@ use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use toolgate_contracts::call::Attachment;
-use toolgate_contracts::{BlobId, CallId, CallRequest, Envelope, Source, Status, ToolError};
+use toolgate_contracts::{BlobId, CallId, CallRequest, Envelope, Source, ToolError};
 use toolgate_engine::{Begun, Running};
 
 use super::holding::Held;
-use crate::serve::asking::State;
-use crate::serve::called::{Gone, TASK_AFTER, TOLD_EVERY};
-use crate::serve::result::{self, CALL};
+use crate::serve::asking::{Came, State};
+use crate::serve::called::Gone;
+use crate::serve::result::{self, CALL, DELIVERED};
 use crate::serve::stream::new_name;
 use crate::serve::{Client, Stream, Surface};
 use crate::way::{Ear, Question, Way};
@@ -79,11 +79,11 @@ impl Surface {
                 return self.answered(client, request, &call, held, brought, stream, form).await;
             }
             let State { call: id, .. } = self.open_state(client, &call, state).await?;
-            let told = self.ask(client, &call, id, stream, true).await?;
+            let told = self.ask(client, &call, id, stream, Came::with_state(&request.params)).await?;
             return self.in_form(client, told, form).await;
         }
         if let Some(id) = self.engine.told_before(&client.caller, &call).await? {
-            let told = self.ask(client, &call, id, stream, false).await?;
+            let told = self.ask(client, &call, id, stream, Came::Again).await?;
             return self.in_form(client, told, form).await;
         }
         let (way, ear) = Way::new(client.capabilities.clone(), self.level_of(client));
@@ -94,7 +94,7 @@ impl Surface {
                 self.follow_passing(client, request, &call, passing, stream, form).await
             }
             Begun::Parked(id) => {
-                let told = self.ask(client, &call, id, stream, false).await?;
+                let told = self.ask(client, &call, id, stream, Came::First).await?;
                 self.in_form(client, told, form).await
             }
         }
@@ -142,7 +142,7 @@ impl Surface {
         let gone = client.revision.is_stateless().then(|| Gone::new(&self.engine, &client.caller, id));
         let began = Instant::now();
         let mut progress = Progress::default();
-        let mut tick = began + TOLD_EVERY;
+        let mut tick = self.next_word(began);
         let told = loop {
             tokio::select! {
                 biased;
@@ -165,13 +165,13 @@ impl Surface {
                     break self.shaped(client, &ended, form).await;
                 }
                 () = tokio::time::sleep_until(tick) => {
-                    tick += TOLD_EVERY;
+                    tick = self.next_word(began);
                     let passed = began.elapsed();
-                    if client.takes_tasks() && passed >= TASK_AFTER {
+                    if self.is_for_a_task(client, passed) {
                         break self.task(client, id).await;
                     }
                     if !stream.wants_progress() && passed >= self.patience {
-                        let told = self.tell_pending(client, call, id).await?;
+                        let told = self.tell_pending(client, call, id, Came::First).await?;
                         break self.in_form(client, told, form).await;
                     }
                     // The server's own word on how far it is counts; ours only says that it lives.
@@ -340,14 +340,15 @@ impl Surface {
         let id = id.and_then(Value::as_str).and_then(|id| id.parse::<CallId>().ok());
         let Some(id) = id.filter(|_| is_complete) else { return Ok(told) };
         let envelope = self.engine.answer(client.caller.tenant, id).await?;
-        match envelope.status {
-            Status::Pending | Status::Approved | Status::Running if form == Form::Raw => {
+        let is_delivered = told.get("_meta").is_some_and(|meta| meta.get(DELIVERED).is_some());
+        match form {
+            _ if envelope.status.is_final() && !is_delivered => self.shaped(client, &envelope, form).await,
+            Form::Tool => Ok(told),
+            Form::Raw => {
                 let words = told.get("content").and_then(|content| content.pointer("/0/text")).and_then(Value::as_str);
                 let about = told.get("_meta").cloned().unwrap_or_default();
                 Err(RpcError::new(code::INTERNAL, words.unwrap_or("pending")).with(about))
             }
-            Status::Pending | Status::Approved | Status::Running => Ok(told),
-            _ => self.shaped(client, &envelope, form).await,
         }
     }
 }
