@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{Caller, Clock, Fault, Rng};
+use toolgate_contracts::{CallRequest, Caller, Clock, Fault, Rng};
 use toolgate_engine::Engine;
 use toolgate_registry::commands::Registry;
 use toolgate_vault::{Keyring, Purpose, Sealer};
@@ -105,6 +105,15 @@ impl Client {
     pub(crate) fn opens_addresses(&self) -> bool {
         let declared = self.capabilities.get("elicitation").and_then(|elicitation| elicitation.get("url"));
         self.revision.opens_addresses() && declared.is_some_and(Value::is_object)
+    }
+
+    /// A call as this client makes it.
+    pub(crate) fn request(&self, tool: String, input: Value) -> CallRequest {
+        let mut call = CallRequest::new(tool, input);
+        if !self.info.is_empty() {
+            call.metadata = json!({"mcp_client": self.info}).as_object().cloned();
+        }
+        call
     }
 
     /// Whether it takes a task where it asked for a result.

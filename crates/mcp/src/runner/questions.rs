@@ -154,7 +154,7 @@ impl Questions {
             return Err(self.refusal("the operator lets it ask nobody"));
         }
         match &self.way {
-            None => Err(self.refusal("whoever called has no program that could be asked")),
+            None => Err(self.refusal("no program waits for this call that could be asked")),
             Some(way) if !way.takes(method, params) => {
                 Err(self.refusal(&format!("whoever called cannot be asked by `{method}`")))
             }

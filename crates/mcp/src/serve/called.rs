@@ -11,6 +11,7 @@ use toolgate_registry::toolset::View;
 
 use super::asking::{Came, State};
 use super::logging::Output;
+use super::passage::Form;
 use super::tools::CALL_TOOL;
 use super::{Client, Stream, Surface, result, tasks, text};
 use crate::wire::{Request, RpcError};
@@ -30,6 +31,9 @@ impl Surface {
         if let Some(state) = request.params.get("requestState") {
             let State { call: id, .. } = self.open_state(client, &call, state).await?;
             return self.ask(client, &call, id, stream, Came::with_state(&request.params)).await;
+        if self.is_of_server(client, &call.tool) {
+            return Box::pin(self.pass(client, request, call, stream, Form::Tool)).await;
+        }
         }
         if let Some(id) = self.engine.told_before(&client.caller, &call).await? {
             return self.ask(client, &call, id, stream, Came::Again).await;
@@ -50,6 +54,18 @@ impl Surface {
     fn call_of(&self, client: &Client, params: &Map<String, Value>) -> Result<CallRequest, RpcError> {
         let (mut name, mut arguments) = named(params)?;
         if client.narrowed.by_search && name == CALL_TOOL {
+    /// Whether a server of others answers it, which may want to ask its client something meanwhile.
+    fn is_of_server(&self, client: &Client, name: &str) -> bool {
+        let found = || {
+            let reference: ToolRef = name.parse().ok()?;
+            let snapshot = self.registry.snapshot();
+            let registry = snapshot.tenant(client.caller.tenant).ok()?;
+            let tool = registry.resolve(&reference, &self.clock.now().day())?;
+            Some(matches!(tool.definition.runner, Runner::Mcp(_)))
+        };
+        found().unwrap_or_default()
+    }
+
             let Value::Object(inner) = &arguments else {
                 return Err(RpcError::invalid_params("`arguments` is needed"));
             };
@@ -58,11 +74,7 @@ impl Surface {
         }
         let name = self.meant(client, &name);
         self.is_in_sight(client, &name)?;
-        let mut call = CallRequest::new(name, arguments);
-        if !client.info.is_empty() {
-            call.metadata = json!({"mcp_client": client.info}).as_object().cloned();
-        }
-        Ok(call)
+        Ok(client.request(name, arguments))
     }
 
     /// Outside the part of the catalogue that the client came for there is nothing.

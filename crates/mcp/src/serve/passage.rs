@@ -20,7 +20,7 @@ use toolgate_engine::runner::UpstreamList;
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_registry::toolset::View;
 
-use self::calls::Form;
+pub(super) use self::calls::Form;
 pub(super) use self::holding::Holding;
 pub(super) use self::news::Followed;
 use super::tools::{PAGE_TOOLS, cursor, rendered};
@@ -124,7 +124,7 @@ impl Surface {
                     Some(object @ Value::Object(_)) => object.clone(),
                     Some(_) => return Err(RpcError::invalid_params("`arguments` has to be an object")),
                 };
-                Box::pin(self.pass(client, request, name, input, stream, Form::Tool)).await
+                Box::pin(self.pass(client, request, client.request(name, input), stream, Form::Tool)).await
             }
             "prompts/list" => {
                 needs(GET)?;
@@ -146,7 +146,7 @@ impl Surface {
                 let tools = self.tools_of(&client.caller, through);
                 let name = tools.get(method).map(|tool| tool.name.to_string()).ok_or_else(unknown)?;
                 let input = input_of(method, params);
-                Box::pin(self.pass(client, request, name, input, stream, Form::Raw)).await
+                Box::pin(self.pass(client, request, client.request(name, input), stream, Form::Raw)).await
             }
             "logging/setLevel" if !stateless => self.set_level(client, params),
             "resources/subscribe" if !stateless => {

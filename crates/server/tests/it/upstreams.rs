@@ -104,6 +104,11 @@ impl World {
         self.send(&As::Owner, "PUT", &format!("/tools/{tool}/classification"), said).await.ok();
     }
 
+    /// The same application, for clients of the protocol.
+    pub(crate) fn door(&self) -> crate::world::World {
+        crate::world::World::of(self.app.clone())
+    }
+
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Value {
         let call = json!({"tool": tool, "input": input, "wait": 30});
         self.send(&As::Owner, "POST", "/calls", call).await.ok()

@@ -24,7 +24,7 @@ const MEDIA_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// In which form a client wants to know what came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::serve) enum Form {
     /// As a tool's result.
     Tool,
     /// As what the server answered.
@@ -54,19 +54,14 @@ pub(in crate::serve) struct Passing {
 }
 
 impl Surface {
-    pub(super) async fn pass(
+    pub(in crate::serve) async fn pass(
         &self,
         client: &Client,
         request: &Request,
-        tool: String,
-        input: Value,
+        call: CallRequest,
         stream: &Stream,
         form: Form,
     ) -> Result<Value, RpcError> {
-        let mut call = CallRequest::new(tool, input);
-        if !client.info.is_empty() {
-            call.metadata = json!({"mcp_client": client.info}).as_object().cloned();
-        }
         let mut client = client.clone();
         if form == Form::Raw {
             // Only tools are tasks.

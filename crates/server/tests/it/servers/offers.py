@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ import time
 FILE = sys.argv[1]
 writing = threading.Lock()
 cancelled = set()
+answers = {}
 
 
 def send(message):
@@ -48,6 +50,12 @@ def call(number, params):
         sys.stderr.write("x" * 60_000 + "I hold " + os.environ.get("TOKEN", "nothing") + "\n" + "x" * 470)
         sys.stderr.flush()
         os._exit(3)
+    elif name == "ask":
+        answers[number] = queue.Queue()
+        send({"id": f"q{number}", "method": "elicitation/create",
+              "params": {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}})
+        said = answers[number].get()
+        result = {"content": [{"type": "text", "text": json.dumps(said)}]}
     elif name == "die":
         os._exit(3)
     elif name == "slow":
@@ -94,5 +102,7 @@ for line in sys.stdin:
         threading.Thread(target=call, args=(number, params), daemon=True).start()
     elif method == "notifications/cancelled":
         cancelled.add(params.get("requestId"))
+    elif method is None:
+        answers[int(number[1:])].put(message.get("result", message.get("error")))
     elif number is not None:
         send({"id": number, "error": {"code": -32601, "message": "unknown method"}})
