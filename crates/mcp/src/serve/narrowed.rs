@@ -1,11 +1,13 @@
 //! `/mcp/NAME`: a part of the catalogue, for clients that should see less. It only narrows; a name that means nothing is
 //! nothing, never the whole.
 
-use toolgate_contracts::{AgentId, Caller, Fault, Permission, ToolId};
+use toolgate_contracts::{AgentId, Caller, Fault, FaultKind, Permission, ToolId};
 use toolgate_registry::snapshot::{ResolvedTool, TenantRegistry};
 
 use super::passage::Through;
 use super::{Client, Surface};
+
+const NAME_CHARS_MAX: usize = 120;
 
 /// What of the catalogue a client came for, and how it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +62,12 @@ impl Surface {
         if let Some(through) = self.through(&caller, name) {
             return Ok((caller, Narrowed { through: Some(through), ..Narrowed::default() }));
         }
-        Err(Fault::not_found("agent, group of tools or server", name))
+        let name: String = name.chars().take(NAME_CHARS_MAX).flat_map(char::escape_debug).collect();
+        Err(Fault::new(
+            FaultKind::NotFound,
+            format!("no agent, group of tools or server `{name}` that is yours to use"),
+            "list them with `toolgate agent list`, `toolgate tool list` and `toolgate upstream list`, or use /mcp",
+        ))
     }
 }
 

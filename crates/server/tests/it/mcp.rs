@@ -374,7 +374,9 @@ async fn a_name_at_the_end_narrows_and_never_widens() {
         assert_eq!(names(desk.send(&world, "tools/list", json!({})).await.result()), ["calculator"]);
         assert_eq!(desk.call(&world, "calculator", json!({"expression": "1"})).await.result()["isError"], false);
         desk.call(&world, "now", json!({})).await.refused(200, -32602);
-        assert_eq!(client.at("/mcp/nobody").send(&world, "tools/list", json!({})).await.status, 404);
+        let nobody = client.at("/mcp/nobody").send(&world, "tools/list", json!({})).await;
+        assert_eq!(nobody.status, 404);
+        assert!(nobody.answer()["remedy"].as_str().unwrap().contains("`toolgate agent list`"), "{:#}", nobody.answer());
         let other = world.user("default", "eve", &["member"]).await;
         assert_eq!(Modern::new(&other).at("/mcp/desk").send(&world, "tools/list", json!({})).await.status, 404, "another's agent");
         let found = client.at("/mcp?catalog=search");
