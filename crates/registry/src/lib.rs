@@ -7,6 +7,7 @@ pub mod classification;
 pub mod commands;
 pub mod deciding;
 pub mod diff;
+pub mod finders;
 pub mod finding;
 pub mod floor;
 pub mod flows;

@@ -90,6 +90,12 @@ async fn answered(app: &App, request: &Parts, name: Option<&str>, body: Bytes) -
 async fn handled(app: &App, request: &Parts, name: Option<&str>, body: Bytes) -> Result<Response, Refused> {
     let (caller, narrowed) = caller_of(app, request, name).await?;
     let narrowed = Narrowed { by_search: wants_search(request)?, ..narrowed };
+    if narrowed.by_search && narrowed.through.is_some() {
+        return Err(failed(Fault::invalid(
+            "all of a server is shown by its own names, not searched",
+            "leave `catalog` out, or search at /mcp",
+        )));
+    }
     require_json(&request.headers)?;
     let value = strict::read(&body, CALL_BYTES_MAX).map_err(|error| {
         let fault = Fault::from(error);

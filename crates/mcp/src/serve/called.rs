@@ -27,13 +27,16 @@ impl Surface {
         request: &Request,
         stream: &Stream,
     ) -> Result<Value, RpcError> {
+        if let Some(found) = self.find(client, &request.params)? {
+            return Ok(found);
+        }
         let call = self.call_of(client, &request.params)?;
-        if let Some(state) = request.params.get("requestState") {
-            let State { call: id, .. } = self.open_state(client, &call, state).await?;
-            return self.ask(client, &call, id, stream, Came::with_state(&request.params)).await;
         if self.is_of_server(client, &call.tool) {
             return Box::pin(self.pass(client, request, call, stream, Form::Tool)).await;
         }
+        if let Some(state) = request.params.get("requestState") {
+            let State { call: id, .. } = self.open_state(client, &call, state).await?;
+            return self.ask(client, &call, id, stream, Came::with_state(&request.params)).await;
         }
         if let Some(id) = self.engine.told_before(&client.caller, &call).await? {
             return self.ask(client, &call, id, stream, Came::Again).await;
@@ -51,9 +54,6 @@ impl Surface {
         }
     }
 
-    fn call_of(&self, client: &Client, params: &Map<String, Value>) -> Result<CallRequest, RpcError> {
-        let (mut name, mut arguments) = named(params)?;
-        if client.narrowed.by_search && name == CALL_TOOL {
     /// Whether a server of others answers it, which may want to ask its client something meanwhile.
     fn is_of_server(&self, client: &Client, name: &str) -> bool {
         let found = || {
@@ -66,6 +66,9 @@ impl Surface {
         found().unwrap_or_default()
     }
 
+    fn call_of(&self, client: &Client, params: &Map<String, Value>) -> Result<CallRequest, RpcError> {
+        let (mut name, mut arguments) = named(params)?;
+        if client.narrowed.by_search && name == CALL_TOOL {
             let Value::Object(inner) = &arguments else {
                 return Err(RpcError::invalid_params("`arguments` is needed"));
             };
@@ -148,21 +151,6 @@ impl Surface {
         }
     }
 
-    /// Says that it is not over, and remembers to whom.
-    pub(super) async fn tell_pending(
-        &self,
-        client: &Client,
-        call: &CallRequest,
-        id: CallId,
-    ) -> Result<Value, RpcError> {
-        let envelope = self.engine.answer(client.caller.tenant, id).await?;
-        if envelope.status.is_final() {
-            return self.deliver(client, call, &envelope, came).await;
-        }
-        self.remember(client, call, id, came).await?;
-        Ok(result::pending(&envelope, &self.page_of(id)))
-    }
-
     /// When whoever waits is told something next: every few seconds, and when patience ends.
     pub(super) fn next_word(&self, began: Instant) -> Instant {
         let (regular, patience) = (Instant::now() + TOLD_EVERY, began + self.patience);
@@ -174,13 +162,28 @@ impl Surface {
         client.takes_tasks() && passed >= TASK_AFTER.min(self.patience)
     }
 
+    /// Says that it is not over, and remembers to whom.
+    pub(super) async fn tell_pending(
+        &self,
+        client: &Client,
+        call: &CallRequest,
+        id: CallId,
+        came: Came,
+    ) -> Result<Value, RpcError> {
+        let envelope = self.engine.answer(client.caller.tenant, id).await?;
+        if envelope.status.is_final() {
+            return self.deliver(client, call, &envelope, came).await;
+        }
+        self.remember(client, call, id, came).await?;
+        Ok(result::pending(&envelope, &self.page_of(id)))
+    }
+
     /// The page on which whoever asked sees how the call stands, and decides if they may.
     pub(super) fn page_of(&self, id: CallId) -> String {
         format!("{}/calls/{id}", (self.address)())
     }
 
     pub(super) async fn task(&self, client: &Client, id: CallId) -> Result<Value, RpcError> {
-        came: Came,
         let record = self.engine.readable(&client.caller, &id.to_string()).await?;
         Ok(tasks::created(&record, self.clock.now()))
     }

@@ -2,7 +2,8 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{Digest, FoldedName, Permission, ToolRef, json as strict};
+use toolgate_contracts::{Digest, Permission, ToolRef, json as strict};
+use toolgate_registry::finders;
 use toolgate_registry::render::{Form, Rendered, one};
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_registry::tool_md::Originals;
@@ -14,7 +15,8 @@ use crate::wire::{Revision, RpcError, annotated};
 
 pub(super) const CALL_TOOL: &str = "call_tool";
 /// The tools that find others.
-const FINDERS: [&str; 2] = ["describeTool", "searchTools"];
+const SEARCH: &str = "searchTools";
+const DESCRIBE: &str = "describeTool";
 /// Many clients never ask for a second page.
 pub(super) const PAGE_TOOLS: usize = 500;
 
@@ -52,10 +54,35 @@ impl Surface {
         let mut tools: Vec<ResolvedTool> =
             view.tools().map(|(tool, _)| tool).filter(|tool| client.narrowed.has(registry, tool)).collect();
         if client.narrowed.by_search {
-            tools.retain(|tool| FINDERS.iter().any(|name| tool.tool.name.folded() == FoldedName::of(name)));
+            let finder = |name: &str| registry.resolve(&name.parse().ok()?, &today);
+            tools = [SEARCH, DESCRIBE].into_iter().filter_map(finder).collect();
         }
         tools.sort_by(|left, right| left.name.cmp(&right.name));
         Ok(tools)
+    }
+
+    /// What finds tools where the list is searched instead of read. It is a part of the list: whoever may read that has it,
+    /// it shows no more than is in it, and it is recorded no more than a list is.
+    pub(super) fn find(&self, client: &Client, params: &Map<String, Value>) -> Result<Option<Value>, RpcError> {
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+        if !client.narrowed.by_search || ![SEARCH, DESCRIBE].contains(&name) {
+            return Ok(None);
+        }
+        client.caller.require(&Permission::TOOLS_READ)?;
+        let (_, mut input) = named(params)?;
+        let snapshot = self.registry.snapshot();
+        let registry = snapshot.tenant(client.caller.tenant)?;
+        let (caller, today) = (&client.caller, self.clock.now().day());
+        let shows = |tool: &ResolvedTool| client.narrowed.has(registry, tool);
+        let found = if name == SEARCH {
+            finders::search(registry, caller, &today, shows, &input)
+        } else {
+            if let Some(Value::String(name)) = input.get_mut("name") {
+                *name = self.meant(client, name);
+            }
+            finders::describe(registry, caller, &today, shows, &input)
+        };
+        Ok(Some(result::uncalled(found, client.revision)))
     }
 
     /// The way back from a name as lists spell it. What is spelled otherwise stays as it is.
@@ -108,6 +135,9 @@ fn call_tool(revision: Revision) -> Value {
     if revision.has_structure() {
         tool["title"] = "Call a tool".into();
     }
+    if let Some(icons) = icons::of("play").filter(|_| revision.has_icons()) {
+        tool["icons"] = icons;
+    }
     tool
 }
 
@@ -117,6 +147,11 @@ pub(super) fn rendered(tool: &ResolvedTool, revision: Revision) -> Value {
     };
     if let Value::Object(members) = &mut shown {
         members.insert("name".into(), tool.name.wire().into());
+        if revision.has_icons()
+            && let Some(icons) = tool.definition.icon.as_deref().and_then(icons::of)
+        {
+            members.insert("icons".into(), icons);
+        }
         // Older revisions know objects only.
         let object = members.get("outputSchema").is_some_and(|schema| schema.get("type") == Some(&"object".into()));
         if !revision.has_structure() {
@@ -135,17 +170,9 @@ pub(super) fn cursor(params: &Map<String, Value>) -> Result<Option<String>, RpcE
     match params.get("cursor") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => {
-    if let Some(icons) = icons::of("play").filter(|_| revision.has_icons()) {
-        tool["icons"] = icons;
-    }
             let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| refused())?;
             String::from_utf8(bytes).map(Some).map_err(|_| refused())
         }
         Some(_) => Err(refused()),
     }
 }
-        if revision.has_icons()
-            && let Some(icons) = tool.definition.icon.as_deref().and_then(icons::of)
-        {
-            members.insert("icons".into(), icons);
-        }

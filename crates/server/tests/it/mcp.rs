@@ -192,9 +192,6 @@ async fn the_stateless_revision_says_what_it_can_lists_and_calls() {
         assert!(calculator["title"].is_string() && calculator["outputSchema"].is_object(), "{calculator:#}");
         assert_eq!(calculator["annotations"]["readOnlyHint"], true, "{calculator:#}");
 
-        let called = client.call(&world, "calculator", json!({"expression": "6*7"})).await;
-        let result = called.result();
-        assert_eq!((called.status, &result["isError"]), (200, &json!(false)), "{result:#}");
         for tool in listed.result()["tools"].as_array().unwrap() {
             let icon = tool["icons"][0]["src"].as_str().unwrap_or_else(|| panic!("no icon of {}", tool["name"]));
             assert!(icon.starts_with("data:image/"), "{icon}");
@@ -203,6 +200,9 @@ async fn the_stateless_revision_says_what_it_can_lists_and_calls() {
         let listed_older = older.send(&world, "tools/list", json!({})).await;
         assert!(listed_older.result()["tools"].as_array().unwrap().iter().all(|tool| tool.get("icons").is_none()));
 
+        let called = client.call(&world, "calculator", json!({"expression": "6*7"})).await;
+        let result = called.result();
+        assert_eq!((called.status, &result["isError"]), (200, &json!(false)), "{result:#}");
         assert_eq!(
             serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap(),
             result["structuredContent"]
@@ -350,6 +350,14 @@ async fn who_decides_comes_from_a_page_or_shows_nothing_is_not_let_in() {
         let As::Key(key) = &who else { panic!() };
         let get = get.header(header::AUTHORIZATION, format!("Bearer {key}")).body(Body::empty()).unwrap();
         assert_eq!(world.router().oneshot(get).await.unwrap().status(), 405, "a GET without a session is not here");
+        for (method, path) in [("DELETE", "/mcp"), ("PUT", "/mcp"), ("DELETE", "/mcp/web")] {
+            let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+            let response = world.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(
+                (response.status().as_u16(), &response.headers()[header::ALLOW]),
+                (405, &"POST".parse().unwrap())
+            );
+        }
     })
     .await;
 }
@@ -361,14 +369,6 @@ async fn a_name_at_the_end_narrows_and_never_widens() {
         let agent = json!({"name": "desk", "toolset": "assigned", "instructions": "Help.", "model": "scripted/one", "workspace": "main"});
         world.send(&who, "POST", "/api/v1/agents", agent).await.ok();
         world.send(&As::Owner, "PUT", "/api/v1/agents/desk/tools/calculator", json!({})).await.ok();
-        for (method, path) in [("DELETE", "/mcp"), ("PUT", "/mcp"), ("DELETE", "/mcp/web")] {
-            let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
-            let response = world.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-            assert_eq!(
-                (response.status().as_u16(), &response.headers()[header::ALLOW]),
-                (405, &"POST".parse().unwrap())
-            );
-        }
         let client = Modern::new(&who);
         let desk = client.at("/mcp/desk");
         assert_eq!(names(desk.send(&world, "tools/list", json!({})).await.result()), ["calculator"]);
@@ -455,8 +455,6 @@ async fn a_client_that_opens_addresses_is_sent_to_the_page_and_comes_back_for_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_with_no_better_way_is_told_pending_and_the_same_again_attaches_once() {
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_state_is_spent_for_every_replica() {
     let Some(database) = Database::postgres(MIGRATIONS).await else { return };
     let ([first, second], _folders) = two_replicas(&database).await;
@@ -499,6 +497,8 @@ async fn whoever_does_not_want_to_look_is_told_pending_at_once() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_with_no_better_way_is_told_pending_and_the_same_again_attaches_once() {
     every_world(async |world| {
         let who = member(&world).await;
         let clients = [Modern::new(&who), Modern::new(&who).can(json!({"elicitation": {"form": {}}}))];

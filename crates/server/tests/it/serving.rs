@@ -90,6 +90,61 @@ async fn a_group_of_tools_is_all_that_its_address_shows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_searches_instead_of_reading_has_what_it_takes() {
+    every_world(async |world| {
+        let agent = json!({"name": "desk", "toolset": "assigned", "instructions": "Help.", "model": "scripted/one", "workspace": "main"});
+        world.send(&As::Owner, "POST", "/api/v1/agents", agent).await.ok();
+        world.send(&As::Owner, "PUT", "/api/v1/agents/desk/tools/calculator", json!({})).await.ok();
+        // As the documents say: the owner of the data folder makes both.
+        let made = world.send(&As::Owner, "POST", "/api/v1/keys", json!({"name": "my-client"})).await.ok();
+        let client = Modern::new(&As::Key(made["secret"].as_str().unwrap().to_owned()));
+        let desk = client.at("/mcp/desk?catalog=search");
+        let shown = desk.send(&world, "tools/list", json!({})).await;
+        let shown: Vec<&str> =
+            shown.result()["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(shown, ["call_tool", "describeTool", "searchTools"]);
+        let found = async |client: &Modern, query: &str| {
+            let said = client.call(&world, "searchTools", json!({"query": query})).await;
+            let tools = said.result()["structuredContent"]["tools"].as_array().unwrap().clone();
+            tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&desk, "arithmetic expression").await, ["calculator"]);
+        assert!(found(&desk, "what time is it now").await.is_empty(), "only what the agent has");
+        let described = desk.call(&world, "describeTool", json!({"name": "calculator"})).await;
+        assert!(described.result()["structuredContent"]["input_schema"].is_object(), "{:#}", described.answer());
+        for (name, arguments) in
+            [("describeTool", json!({"name": "now"})), ("searchTools", json!({"query": ""})), ("searchTools", json!({}))]
+        {
+            assert_eq!(desk.call(&world, name, arguments).await.result()["isError"], true, "{name}");
+        }
+        let inner = json!({"name": "calculator", "arguments": {"expression": "6*7"}});
+        assert_eq!(desk.call(&world, "call_tool", inner).await.result()["structuredContent"], json!({"result": 42}));
+        // Of a group nothing beside it is found either.
+        assert!(found(&client.at("/mcp?catalog=search"), "what time is it now").await.contains(&"now".to_owned()));
+        assert!(!found(&client.at("/mcp/web?catalog=search"), "what time is it now").await.contains(&"now".to_owned()));
+        // The tools of these names leave no files behind.
+        let said = client.call(&world, "searchTools", json!({"query": "calculator"})).await;
+        let kinds: Vec<&Value> = said.result()["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
+        assert_eq!(kinds, ["text"], "{:#}", said.answer());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_takes_tasks_has_one_when_patience_ends() {
+    every_world(async |world| {
+        let who = member(&world).await;
+        let client = Modern::new(&who).can(json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
+        // The clock stands, so it waits for ever.
+        let created = client.call(&world, "wait", json!({"seconds": 60})).await;
+        let task = created.result();
+        assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task:#}");
+        client.send(&world, "tasks/cancel", json!({"taskId": task["taskId"]})).await.result();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_is_done_in_its_order_and_within_one_bound() {
     every_world(async |world| {
         let who = member(&world).await;
