@@ -11,7 +11,9 @@ const TOOLS = at('../../crates/toolbox/tools')
 const kebab = (name) => name.replace(/(?<=.)([A-Z]|\d+)/g, '-$1').toLowerCase()
 const source = readFileSync(at('../src/ui/ToolIcon.tsx'), 'utf8')
 const [, table] = /const ICONS[^{]*= \{(.*?)\n\}/s.exec(source)
-const names = new Map([...table.matchAll(/^ {2}'?([a-z0-9-]+)'?: (\w+),$/gm)].map(([, name, icon]) => [name, kebab(icon)]))
+const names = new Map(
+  [...table.matchAll(/^ {2}'?([a-z0-9-]+)'?: (\w+),$/gm)].map(([, name, icon]) => [name, kebab(icon)]),
+)
 for (const tool of readdirSync(TOOLS)) {
   const [, name] = /^icon: (\S+)$/m.exec(readFileSync(`${TOOLS}/${tool}/TOOL.md`, 'utf8')) ?? []
   if (name && !names.has(name)) names.set(name, name)
@@ -27,7 +29,9 @@ for (const [name, icon] of [...names].sort(([left], [right]) => (left < right ? 
   const [, renamed = icon] = /from '\.\/([a-z0-9-]+)\.mjs'/.exec(text) ?? []
   const { __iconData } = await import(`${LUCIDE}/dist/esm/icons/${renamed}.mjs`)
   const node = ([tag, { key, ...attributes }]) =>
-    `<${tag} ${Object.entries(attributes).map(([attribute, value]) => `${attribute}="${value}"`).join(' ')}/>`
+    `<${tag} ${Object.entries(attributes)
+      .map(([attribute, value]) => `${attribute}="${value}"`)
+      .join(' ')}/>`
   lines.push(`${name} ${__iconData.node.map(node).join('')}`)
 }
 writeFileSync(OUT, `${lines.join('\n')}\n`)

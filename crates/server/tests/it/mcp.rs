@@ -6,10 +6,9 @@ use axum::http::{HeaderMap, Request, header};
 use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
 use serde_json::{Map, Value, json};
-use tower::ServiceExt as _;
-
 use toolgate_store::MIGRATIONS;
 use toolgate_store::testing::Database;
+use tower::ServiceExt as _;
 
 use crate::world::{As, World, every_world, tool, two_replicas};
 
