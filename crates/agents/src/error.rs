@@ -4,7 +4,7 @@ use toolgate_contracts::{ErrorCode, ToolError};
 use toolgate_egress::{EgressError, Rule};
 use toolgate_vault::Redactor;
 
-/// What of an answer that says what is wrong is shown on.
+/// What of an answer that says what is wrong is shown on, once the key is out of it.
 pub(crate) const PREVIEW_CHARS_MAX: usize = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,12 +162,18 @@ impl ModelError {
         Self(Box::new(Inner { kind, error: told, lasting }))
     }
 
-    /// Without what must not leave, in whatever encoding it is quoted.
+    /// Without what must not leave, in whatever encoding it is quoted, and only then cut: half a key is found by nobody.
     #[must_use]
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
-        if !redactor.is_empty() {
-            self.0.error.message = redactor.redact_text(&self.0.error.message).into_owned();
-            self.0.error.details = self.0.error.details.map(|details| redactor.redact_json(details));
+        let told = |text: &str| redactor.redact_text(text).chars().take(PREVIEW_CHARS_MAX).collect::<String>();
+        self.0.error.message = told(&self.0.error.message);
+        if let Some(serde_json::Value::Object(members)) = &mut self.0.error.details {
+            for member in members.values_mut() {
+                *member = match std::mem::take(member) {
+                    serde_json::Value::String(text) => told(&text).into(),
+                    other => redactor.redact_json(other),
+                };
+            }
         }
         self
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use toolgate_contracts::json;
 use toolgate_egress::HeaderMap;
 
-use crate::error::{ErrorKind, ModelError, PREVIEW_CHARS_MAX};
+use crate::error::{ErrorKind, ModelError};
 use crate::model::Asked;
 
 const KEYS_MAX: usize = 10_000;
@@ -61,8 +61,7 @@ pub(crate) fn answered(status: u16, headers: &HeaderMap, body: &[u8], host: &str
     let mut error = said.error(kind, &format!("`{host}` answers {status}"), asked);
     error = error.with("status", status).with("host", host).retry_after(waits);
     if said.message.is_none() && !body.is_empty() {
-        let text: String = String::from_utf8_lossy(body).chars().take(PREVIEW_CHARS_MAX).collect();
-        error = error.with("body", text);
+        error = error.with("body", String::from_utf8_lossy(body).into_owned());
     }
     let told_off = headers.get("x-should-retry").is_some_and(|told| told.as_bytes() == b"false");
     if told_off || status == 402 { error.lasting() } else { error }
@@ -141,12 +140,11 @@ impl Said {
             ErrorKind::Rejected => "it does not accept the request; look at the model's name and parameters",
             _ => "it has a problem of its own; try again later",
         };
-        let prose: Option<String> = self.message.as_ref().map(|prose| prose.chars().take(PREVIEW_CHARS_MAX).collect());
         let mut error = ModelError::new(kind, format!("{what}: {advice}"));
-        if let Some(prose) = &prose {
+        if let Some(prose) = &self.message {
             error = error.with("said", prose.as_str());
         }
-        if let Some(tool) = prose.as_deref().and_then(|prose| tool_meant(prose, asked)) {
+        if let Some(tool) = self.message.as_deref().and_then(|prose| tool_meant(prose, asked)) {
             error = error.with("tool", tool);
         }
         let is_spent = self.words.iter().any(|word| word == SPENT);

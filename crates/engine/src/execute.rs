@@ -151,7 +151,8 @@ impl Engine {
             tokio::select! {
                 ran = run.as_mut() => {
                     let rest = parts.take(call, opened);
-                    let held_back = parts.redacted.take().map(RedactorStream::finish).unwrap_or_default();
+                    let held_back = parts.redacted.take().filter(|_| !call.output.is_broken_off());
+                    let held_back = held_back.map(RedactorStream::finish).unwrap_or_default();
                     self.write_part(prepared, &mut parts, rest + &held_back).await;
                     return Ok(ran);
                 }

@@ -13,7 +13,7 @@ use toolgate_vault::Redactor;
 
 use crate::runner::{Done, NewAttachment};
 
-/// An error of a tool is for reading; the rest of a long one helps nobody.
+/// An error of a tool is for reading; the rest of a long one helps nobody. The same for each text of its details.
 const ERROR_BYTES_MAX: usize = 8 * 1024;
 /// An output with tables that is no larger has no copies of them: whoever reads it sees all of it.
 const AT_A_GLANCE_BYTES_MAX: usize = 16 * 1024;
@@ -160,14 +160,16 @@ fn violation(validator: &Validator, value: &Value) -> Option<String> {
     Some(violations.first().map_or_else(|| "it is too large to be judged".to_owned(), |first| first.message.clone()))
 }
 
-/// An error as it may be told: without secrets, not endless.
+/// An error as it may be told: without secrets, and only then cut. A runner hands over what it was told whole, since half
+/// a secret is found by nobody.
 pub fn redacted(error: ToolError, redactor: &Redactor) -> ToolError {
     let ToolError { code, message, details, retry_after_s } = known(error);
     let mut message = redactor.redact_text(&message).into_owned();
     if message.len() > ERROR_BYTES_MAX {
         message = cut_text(&message, ERROR_BYTES_MAX);
     }
-    ToolError { code, message, details: details.map(|details| redactor.redact_json(details)), retry_after_s }
+    let details = details.map(|details| cut(&redactor.redact_json(details), ERROR_BYTES_MAX, true));
+    ToolError { code, message, details, retry_after_s }
 }
 
 /// Reasons are words of a closed list: they stand in the log for ever. What somebody else calls it goes beside.

@@ -1,6 +1,7 @@
 //! What runs tools, wired once at the start: one runner for each `kind` of `contracts::Runner`.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -299,6 +300,8 @@ pub struct OutputSink(Option<Arc<Buffer>>);
 #[derive(Debug, Default)]
 struct Buffer {
     pending: Mutex<String>,
+    /// What follows is missing.
+    broken_off: AtomicBool,
     arrived: Notify,
     crowded: Notify,
     drained: Notify,
@@ -328,6 +331,17 @@ impl OutputSink {
         if buffer.pending.lock().unwrap_or_else(PoisonError::into_inner).len() >= CROWDED_BYTES {
             buffer.crowded.notify_one();
         }
+    }
+
+    /// Says that what was written is not all there was: its end may be the beginning of a secret, and is not shown then.
+    pub fn break_off(&self) {
+        if let Some(buffer) = &self.0 {
+            buffer.broken_off.store(true, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn is_broken_off(&self) -> bool {
+        self.0.as_ref().is_some_and(|buffer| buffer.broken_off.load(Ordering::Acquire))
     }
 
     /// Resolves when so much waits that it should be taken soon.

@@ -29,21 +29,34 @@ use crate::shared::SecretUsed;
 
 /// The values of one call, open. They go when the last who holds them does.
 #[derive(Debug, Default)]
-pub struct Secrets(Vec<Secret>);
+pub struct Secrets {
+    all: Vec<Secret>,
+    redactor: Redactor,
+}
 
 impl Secrets {
+    pub(crate) fn new(all: Vec<Secret>) -> Result<Self, Fault> {
+        Ok(Self { redactor: Redactor::new(&all)?, all })
+    }
+
     /// The declared secret of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Secret> {
-        self.0.iter().find(|secret| secret.name() == name)
+        self.all.iter().find(|secret| secret.name() == name)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Secret> {
-        self.0.iter()
+        self.all.iter()
     }
 
-    #[cfg(feature = "testing")]
-    pub fn of(secrets: Vec<Secret>) -> Self {
-        Self(secrets)
+    /// For a runner that has to cut what it was told, whose end is missing.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// The beginning of a text that somebody else wrote, for a runner that shows no more of it. Secrets go out of it first:
+    /// of one that is cut nobody finds the rest. An error needs no cutting, the gate cuts it behind its own redactor.
+    pub fn beginning(&self, text: &str, chars_max: usize) -> String {
+        self.redactor.redact_text(text).chars().take(chars_max).collect()
     }
 }
 
@@ -180,8 +193,8 @@ impl Engine {
         for sealed in sealed {
             secrets.push(self.0.vault.open(tenant, sealed).await?);
         }
-        let redactor = Redactor::new(&secrets)?;
-        Ok(Opened { secrets: Arc::new(Secrets(secrets)), redactor })
+        let secrets = Secrets::new(secrets)?;
+        Ok(Opened { redactor: secrets.redactor().clone(), secrets: Arc::new(secrets) })
     }
 
     /// For a worker who has just leased this call.

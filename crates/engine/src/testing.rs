@@ -11,11 +11,14 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::caller::Credential;
 use toolgate_contracts::definition::TIMEOUT_MS_DEFAULT;
-use toolgate_contracts::{Caller, Clock, Id, Mode, Permissions, Principal, Rng, RunId, Slug, Source, TenantId};
+use toolgate_contracts::{
+    Caller, Clock, Id, Mode, Permissions, Principal, Rng, RunId, Slug, Source, TenantId, ToolError,
+};
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_vault::Secret;
 
 use crate::call::Call;
+use crate::output;
 use crate::permit::Permit;
 use crate::runner::OutputSink;
 use crate::secrets::Secrets;
@@ -73,8 +76,17 @@ pub fn permit(call: Call) -> Permit {
 
 /// The same, with secrets as if they had been found and opened.
 pub fn permit_with(call: Call, secrets: Vec<Secret>) -> Permit {
-    Permit::issue(Arc::new(call), 1, &Arc::new(Secrets::of(secrets)), None)
+    Permit::issue(Arc::new(call), 1, &Arc::new(open(secrets)), None)
         .unwrap_or_else(|| panic!("a first attempt is always permitted"))
+}
+
+/// A runner's error as the gate tells it: without these secrets, and then cut.
+pub fn told(error: ToolError, secrets: Vec<Secret>) -> ToolError {
+    output::redacted(error, open(secrets).redactor())
+}
+
+fn open(secrets: Vec<Secret>) -> Secrets {
+    Secrets::new(secrets).unwrap_or_else(|fault| panic!("{}", fault.told()))
 }
 
 /// What a runner has written to a buffered sink since it was last asked.

@@ -14,12 +14,15 @@ use toolgate_contracts::runner::Python;
 use toolgate_contracts::{Definition, Digest, ErrorCode, ToolError};
 use toolgate_engine::runner::Need;
 use toolgate_engine::{Call, Outcome, Outside, Permit, Runner};
-use toolgate_sandbox::{Ended, Frame, Limits, Network, Offer, Raised, Sandbox, SandboxRequest, SandboxResult};
+use toolgate_sandbox::{
+    Ended, Frame, LimitKind, Limits, Network, Offer, Raised, Sandbox, SandboxRequest, SandboxResult,
+};
+use toolgate_vault::Redactor;
 
 use crate::expression::other_kind;
 use crate::host::Host;
 
-/// What of standard output goes with a result.
+/// What of standard output goes with a result. Only code that no secret reaches has it there.
 const PRINTED_CHARS_MAX: usize = 16 * 1024;
 
 /// Only the interpreter that would run it knows whether code is Python, and it is asked where code belongs.
@@ -66,7 +69,9 @@ impl Snippets {
             tier: call.tool.definition.sandbox.map(Into::into),
             output: None,
         };
-        finished(call, self.result(call, &request).await?, &limits).await
+        let result = self.result(call, &request).await?;
+        let (value, printed) = finished(call, result, &limits, &Redactor::none()).await?;
+        Ok((value, printed.chars().take(PRINTED_CHARS_MAX).collect()))
     }
 
     /// Whether a sandbox of this machine is enough for a tool.
@@ -127,6 +132,7 @@ impl Snippets {
     async fn ended(&self, permit: Permit, call: &Arc<Call>, wrote: &Arc<AtomicUsize>) -> Result<Outcome, ToolError> {
         let python = python(&call.tool.definition)?;
         let limits = Limits { wall: call.timeout, cpu: call.timeout.min(Limits::default().cpu), ..Limits::default() };
+        let redactor = permit.secrets().redactor().clone();
         let request = SandboxRequest {
             code: python.code.clone(),
             input: serde_json::to_vec(call.input.as_ref()).unwrap_or_default(),
@@ -135,7 +141,7 @@ impl Snippets {
             tier: call.tool.definition.sandbox.map(Into::into),
             output: None,
         };
-        let (value, _) = finished(call, self.result(call, &request).await?, &limits).await?;
+        let (value, _) = finished(call, self.result(call, &request).await?, &limits, &redactor).await?;
         Ok(Outcome::structured(value))
     }
 
@@ -199,19 +205,25 @@ fn python(definition: &Definition) -> Result<&Python, ToolError> {
     }
 }
 
-/// The value that it returned and what it printed, which is shown as output too.
+/// The value that it returned and what it printed, which is shown as output too. Whole, since the code may have printed a
+/// secret: what is too long is cut where the secrets are taken out of it.
 pub(crate) async fn finished(
     call: &Call,
     result: SandboxResult,
     limits: &Limits,
+    redactor: &Redactor,
 ) -> Result<(Value, String), ToolError> {
-    let printed: String = [&result.stdout, &result.stderr]
-        .iter()
-        .flat_map(|bytes| String::from_utf8_lossy(bytes).chars().collect::<Vec<_>>())
-        .take(PRINTED_CHARS_MAX)
-        .collect();
+    let is_cut = matches!(result.ended, Ended::Limit(LimitKind::Output));
+    let text = |bytes: &[u8]| match String::from_utf8_lossy(bytes) {
+        text if is_cut => redactor.redact_beginning(&text),
+        text => text.into_owned(),
+    };
+    let printed = text(&result.stdout) + &text(&result.stderr);
     if !printed.is_empty() {
         call.output.append(&printed).await;
+    }
+    if is_cut {
+        call.output.break_off();
     }
     match result.outcome(limits) {
         Ok(value) => Ok((value, printed)),

@@ -62,6 +62,7 @@ impl Plugins {
         let log: OutputSink = Arc::new(move |_, bytes| {
             let _ = said.send(String::from_utf8_lossy(bytes).into_owned());
         });
+        let redactor = permit.secrets().redactor().clone();
         let network = self.network(permit, definition, wrote);
         let request = PluginRequest { act: act(call, prepared.world())?, limits, network, log: Some(log) };
         let mut run = std::pin::pin!(self.wasm.run(&prepared, request));
@@ -76,7 +77,7 @@ impl Plugins {
         while let Ok(line) = saying.try_recv() {
             call.output.append(line).await;
         }
-        let (value, _) = finished(call, result, &limits).await?;
+        let (value, _) = finished(call, result, &limits, &redactor).await?;
         Ok(Outcome::structured(value))
     }
 

@@ -16,6 +16,8 @@ use crate::result::{Ended, LimitKind, Raised};
 /// How long an instance may take to be ready, on a machine under load.
 const READY: Duration = Duration::from_secs(30);
 const TEXT_BYTES_MAX: u64 = 64 * 1024;
+/// An exception with the message that an instance tells whole, each letter of it escaped.
+const RAISED_BYTES_MAX: u64 = 2 * 1024 * 1024;
 const HOST_CALL_BYTES_MAX: usize = 1024 * 1024;
 /// One run asks the host no more often than this.
 const HOST_CALLS_MAX: usize = 1000;
@@ -67,7 +69,8 @@ async fn converse(channel: &mut impl Channel, limits: &Limits, network: &Network
     let bytes_max = |kind| match kind {
         Kind::Value => limits.output_bytes,
         Kind::Call => HOST_CALL_BYTES_MAX as u64,
-        Kind::Ready | Kind::Unready | Kind::Raised | Kind::Limit => TEXT_BYTES_MAX,
+        Kind::Raised => RAISED_BYTES_MAX,
+        Kind::Ready | Kind::Unready | Kind::Limit => TEXT_BYTES_MAX,
     };
     for _ in 0..=HOST_CALLS_MAX {
         let (kind, body) = match frame::read(channel, bytes_max).await {

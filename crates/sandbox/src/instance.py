@@ -60,6 +60,14 @@ decoded = json.JSONDecoder().decode
 
 CODE = "<code>"
 
+# What is said of an exception at most: the server takes it whole, takes the secrets out of it and cuts it then.
+MESSAGE_CHARS_MAX = 128 * 1024
+
+
+def whole(text, most):
+    """A text, or how long it is: the part of one might end in the middle of a secret, where nobody finds it."""
+    return text if len(text) <= most else f"<{len(text)} characters, too long to be told>"
+
 
 def described(error, source):
     lines = source.splitlines()
@@ -76,7 +84,8 @@ def described(error, source):
         message = str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException:
         message = "its message cannot be read"
-    told = {"kind": type(error).__name__[:200], "message": message[:4000], "frames": frames[-32:]}
+    kind = whole(type(error).__name__, 200)
+    told = {"kind": kind, "message": whole(message, MESSAGE_CHARS_MAX), "frames": frames[-32:]}
     return json.dumps(told).encode()
 
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contracts::{ErrorCode, Slug, ToolError};
 use toolgate_egress::{HeaderName, HeaderValue, Request, Url, Way};
+use toolgate_engine::secrets::Secrets;
 use toolgate_engine::{Call, Outcome, Permit};
 use toolgate_runners::http::{Failure, with_secret};
 
@@ -18,6 +19,8 @@ const USUAL_URL: &str = "https://api.github.com";
 const PAGE_ITEMS: usize = 100;
 const PAGES_MAX: usize = 10;
 const NAME_CHARS_MAX: usize = 200;
+/// Of each text that says something about a check.
+const TEXT_CHARS_MAX: usize = 500;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,7 +201,7 @@ impl Asking<'_> {
         filter: Option<(&str, &str)>,
         member: &str,
         into: &mut Vec<Value>,
-        read: fn(&Value) -> Option<Value>,
+        read: fn(&Secrets, &Value) -> Option<Value>,
     ) -> Result<(), Failure> {
         for page in 1..=PAGES_MAX {
             let (size, page) = (PAGE_ITEMS.to_string(), page.to_string());
@@ -208,7 +211,7 @@ impl Asking<'_> {
             let Some(items) = answer.get(member).and_then(Value::as_array) else {
                 return Err(self.unexpected(&format!("answers without a list of `{member}`")).into());
             };
-            into.extend(items.iter().filter_map(read));
+            into.extend(items.iter().filter_map(|item| read(self.permit.secrets(), item)));
             if items.len() < PAGE_ITEMS {
                 return Ok(());
             }
@@ -222,7 +225,7 @@ impl Asking<'_> {
     }
 }
 
-fn check_run(run: &Value) -> Option<Value> {
+fn check_run(secrets: &Secrets, run: &Value) -> Option<Value> {
     let conclusion = run.get("conclusion").and_then(Value::as_str);
     let state = match (run.get("status")?.as_str()?, conclusion) {
         ("completed", Some("success" | "neutral" | "skipped")) => "success",
@@ -230,11 +233,16 @@ fn check_run(run: &Value) -> Option<Value> {
         _ => "pending",
     };
     let mut check = json!({"name": run.get("name")?.as_str()?, "kind": "check_run", "state": state});
-    copy(run, &mut check, &[("conclusion", "conclusion"), ("details_url", "url"), ("completed_at", "completed_at")]);
+    copy(
+        secrets,
+        run,
+        &mut check,
+        &[("conclusion", "conclusion"), ("details_url", "url"), ("completed_at", "completed_at")],
+    );
     Some(check)
 }
 
-fn commit_status(status: &Value) -> Option<Value> {
+fn commit_status(secrets: &Secrets, status: &Value) -> Option<Value> {
     let said = status.get("state")?.as_str()?;
     let state = match said {
         "success" => "success",
@@ -243,6 +251,7 @@ fn commit_status(status: &Value) -> Option<Value> {
     };
     let mut check = json!({"name": status.get("context")?.as_str()?, "kind": "status", "state": state});
     copy(
+        secrets,
         status,
         &mut check,
         &[("state", "conclusion"), ("target_url", "url"), ("description", "about"), ("updated_at", "completed_at")],
@@ -250,10 +259,10 @@ fn commit_status(status: &Value) -> Option<Value> {
     Some(check)
 }
 
-fn copy(from: &Value, to: &mut Value, members: &[(&str, &str)]) {
+fn copy(secrets: &Secrets, from: &Value, to: &mut Value, members: &[(&str, &str)]) {
     for (member, name) in members {
         if let Some(text) = from.get(member).and_then(Value::as_str) {
-            to[*name] = Value::String(text.chars().take(500).collect());
+            to[*name] = Value::String(secrets.beginning(text, TEXT_CHARS_MAX));
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_contracts::{ErrorCode, ToolError};
 use toolgate_egress::{Effect, HeaderName, HeaderValue, Method, Request, Url};
+use toolgate_engine::secrets::Secrets;
 use toolgate_engine::{Call, Outcome, Permit};
 use toolgate_runners::http::{Failure, with_secret};
 
@@ -164,13 +165,14 @@ async fn search(tools: &Tools, permit: &Permit) -> Result<Value, Failure> {
     let results: Vec<Value> = found
         .iter()
         .filter_map(|result| {
-            let url = text(result, url, usize::MAX).filter(|url| is_web_address(url))?;
+            let text = |members, chars_max| text(permit.secrets(), result, members, chars_max);
+            let url = text(url, usize::MAX).filter(|url| is_web_address(url))?;
             let mut told = json!({
-                "title": text(result, title, TITLE_CHARS_MAX).unwrap_or_else(|| url.clone()),
+                "title": text(title, TITLE_CHARS_MAX).unwrap_or_else(|| url.clone()),
                 "url": url,
-                "snippet": text(result, snippet, SNIPPET_CHARS_MAX).unwrap_or_default(),
+                "snippet": text(snippet, SNIPPET_CHARS_MAX).unwrap_or_default(),
             });
-            if let Some(published) = text(result, published, 64) {
+            if let Some(published) = text(published, 64) {
                 told["published"] = Value::String(published);
             }
             Some(told)
@@ -200,13 +202,13 @@ fn asked(tools: &Tools, call: &Call) -> Result<(Configured, String, usize), Tool
 }
 
 /// The first member that has a text; a list of texts is one text.
-fn text(result: &Value, members: &[&str], chars_max: usize) -> Option<String> {
+fn text(secrets: &Secrets, result: &Value, members: &[&str], chars_max: usize) -> Option<String> {
     let found = members.iter().find_map(|member| match result.get(member)? {
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => Some(parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" … ")),
         _ => None,
     })?;
-    let found: String = found.trim().chars().take(chars_max).collect();
+    let found = secrets.beginning(found.trim(), chars_max);
     (!found.is_empty()).then_some(found)
 }
 

@@ -159,6 +159,11 @@ impl Redactor {
         }
     }
 
+    /// Of a text that was cut: what stands at its end and may be the beginning of a secret goes too.
+    pub fn redact_beginning(&self, text: &str) -> String {
+        self.stream().push(text)
+    }
+
     fn redact_string(&self, text: String) -> String {
         match self.redact_text(&text) {
             Cow::Borrowed(_) => text,

@@ -149,7 +149,7 @@ impl Contents {
         }
         if let Some(finish) = candidate.get("finishReason").and_then(Value::as_str) {
             if matches!(finish, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") {
-                let said: String = text(candidate, "/finishMessage").chars().take(400).collect();
+                let said = text(candidate, "/finishMessage");
                 return Err(ModelError::unreadable(format!(
                     "the model made a call that nobody can read; ask again: {said}"
                 )));

@@ -78,6 +78,12 @@ pub async fn leak(permit: &Permit) -> Outcome {
             let message = format!("{}{value}", "x".repeat(8 * 1024 - 7));
             ToolError::because(ErrorCode::ProviderError, "upstream_4xx", message).into()
         }
+        "padded_error" => {
+            let pad = usize::try_from(call.input["pad"].as_u64().unwrap()).unwrap();
+            let text = format!("{}{value}{}", "x".repeat(pad), "y".repeat(10_000));
+            let error = ToolError::because(ErrorCode::ProviderError, "upstream_4xx", text.as_str());
+            error.with("body", text.as_str()).with("inner", json!({"list": [text]})).into()
+        }
         "unknown" => Outcome::Unknown(joined),
         "attach" => {
             let utf16: Vec<u8> = value.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -243,6 +249,13 @@ async fn test_34_what_is_cut_leaves_no_beginning_of_a_value() {
             let envelope = world.call("secretive_small", input).await;
             let text = serde_json::to_string(&envelope.output).unwrap();
             assert!(!text.contains("s3c"), "pad {pad}: {text}");
+        }
+        for pad in [8 * 1024 - VALUE.len() - 1, 8 * 1024 - 9, 8 * 1024 - 4, 8 * 1024] {
+            let input = json!({"act": "leak", "sink": "padded_error", "pad": pad});
+            let error = world.call("secretive_small", input).await.error.unwrap();
+            let text = serde_json::to_string(&error).unwrap();
+            assert!(!text.contains("s3c"), "pad {pad}: {text}");
+            assert!(text.len() < 3 * 9 * 1024, "what is too long for reading is cut: {}", text.len());
         }
         // Ids are letters, too: three of them may be anything.
         assert!(!world.kept().await.contains(&VALUE[..6]));

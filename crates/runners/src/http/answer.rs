@@ -11,8 +11,6 @@ use toolgate_engine::{Call, Outcome};
 use super::Failure;
 use super::request::Declared;
 
-/// What a model gets to see of an answer that says what is wrong.
-const PREVIEW_CHARS_MAX: usize = 2_000;
 /// The wire has a limit of its own; this is for what is kept in memory at once.
 const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
 
@@ -192,19 +190,12 @@ fn refused(status: StatusCode, headers: &HeaderMap, body: &Body, host: &str, eff
     if effect == Effect::Write && number == 500 {
         error = error.with("perhaps_happened", true);
     }
-    match preview(body) {
-        Some(preview) => error.with("body", preview),
-        None => error,
+    // Whole: it is cut where the secrets are taken out of it.
+    match body {
+        Body::Json(value) => error.with("body", value.to_string()),
+        Body::Text(text) => error.with("body", text.as_str()),
+        Body::Bytes { .. } | Body::Empty => error,
     }
-}
-
-fn preview(body: &Body) -> Option<String> {
-    let text = match body {
-        Body::Json(value) => value.to_string(),
-        Body::Text(text) => text.clone(),
-        Body::Bytes { .. } | Body::Empty => return None,
-    };
-    Some(text.chars().take(PREVIEW_CHARS_MAX).collect())
 }
 
 /// That nothing is left of what it lets one ask, as GitHub and others say it.

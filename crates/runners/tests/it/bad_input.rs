@@ -15,14 +15,16 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use toolgate_contracts::ErrorCode::{self, NetworkError, PolicyDenied, Timeout, ValidationError};
 use toolgate_contracts::ToolError;
+use toolgate_engine::runner::OutputSink;
 use toolgate_engine::{Outcome, Outside, Runner as _, testing};
 use toolgate_runners::{Compositions, Expressions, Requests, Snippets};
 use toolgate_sandbox::{Sandbox, Settings, Spawner};
+use toolgate_vault::{Redactor, Secret};
 
 use crate::world::{Server, World, answer, done, echo_of, every_world, failed, json_answer};
 
 /// Each line of bad input, each of `security.md` §11 that concerns runners, and the test that tries it.
-const LINES: [(&str, &str, &str); 43] = [
+const LINES: [(&str, &str, &str); 49] = [
     ("path traversal in an address", "runners/tests/it/bad_input.rs", "no_encoding_of_a_path_leaves_its_place"),
     ("path traversal in a working folder", "runners/tests/it/script.rs", "no_working_folder_leads_out_of_the_entry_s"),
     (
@@ -75,6 +77,12 @@ const LINES: [(&str, &str, &str); 43] = [
     ("§11, 30", "egress/tests/it/bypass.rs", "no_variable_of_the_environment_changes_where_a_request_goes"),
     ("§11, 31", "egress/tests/it/limits.rs", "headers_that_do_not_end_end_at_the_limit"),
     ("§11, 32", "egress/tests/it/templates.rs", "whatever_the_values_the_request_goes_where_the_template_says"),
+    ("§11, 33", "engine/tests/it/secrets.rs", "test_33_no_value_leaves_by_any_sink_in_any_encoding"),
+    ("§11, 33, in a stream", "vault/tests/it/streams.rs", "every_split_of_every_encoding_is_the_same"),
+    ("§11, 34", "engine/tests/it/secrets.rs", "test_34_what_is_cut_leaves_no_beginning_of_a_value"),
+    ("§11, 34, of a server", "runners/tests/it/bad_input.rs", "no_answer_that_is_cut_leaves_a_part_of_a_secret"),
+    ("§11, 34, of code", "runners/tests/it/bad_input.rs", "nothing_that_code_says_leaves_a_part_of_a_secret"),
+    ("§11, 34, of a service", "toolbox/tests/it/lookups.rs", "no_text_that_is_cut_leaves_a_part_of_a_key"),
     ("§11, 35", "runners/tests/it/http.rs", "a_secret_goes_where_its_owner_lets_it_and_is_named_in_a_plan"),
     ("§11, 35, by code", "runners/tests/it/python.rs", "code_reads_the_secrets_of_its_tool_by_name"),
     ("§11, 43", "runners/tests/it/wasm.rs", "a_plug_in_that_was_swapped_does_not_run"),
@@ -114,6 +122,27 @@ async fn run(outside: &Outside, world: &World, runner: &Value, input: Value) -> 
 
 async fn asked(world: &World, runner: &Value, input: Value) -> Outcome {
     run(&world.outside, world, runner, input).await
+}
+
+/// No two parts of it are alike.
+const SECRET: &str = "k9-Zr4Qx7-Vb2Lm8-Wt5Hn3-Yp6Jd1-Gf0Sc";
+
+fn secret() -> Vec<Secret> {
+    vec![Secret::new("TOKEN", SECRET.as_bytes().to_vec())]
+}
+
+/// That no part of the secret is left, wherever it was cut.
+#[track_caller]
+fn assert_clean(what: &str, text: &str) {
+    let part = (0..=SECRET.len() - 6).map(|at| &SECRET[at..at + 6]).find(|part| text.contains(part));
+    assert_eq!(part, None, "{what}");
+}
+
+/// What the gate tells of an error.
+#[track_caller]
+fn assert_told_clean(what: &str, error: ToolError) {
+    let told = testing::told(error, secret());
+    assert_clean(what, &serde_json::to_string(&told).unwrap());
 }
 
 async fn opened(world: &World, reply: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Server {
@@ -506,6 +535,73 @@ async fn redirects_without_end_end() {
             }
         }
         is_unharmed(&world).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_answer_that_is_cut_leaves_a_part_of_a_secret() {
+    every_world(async |world| {
+        let server = opened(&world, |request| {
+            let pad: usize = request.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+            let text = format!("{}{SECRET}{}", "x".repeat(pad), "y".repeat(20_000));
+            match pad % 2 {
+                0 => answer("400 Bad Request", &[("content-type", "text/plain")], text.as_bytes()),
+                _ => answer(
+                    "400 Bad Request",
+                    &[("content-type", "application/json")],
+                    json!({"said": text}).to_string().as_bytes(),
+                ),
+            }
+        })
+        .await;
+        let cuts = [0, 500, 2_000, 4_000, 8 * 1024, 16 * 1024];
+        for pad in cuts.into_iter().flat_map(|cut| [cut, cut + 1, cut + 20, cut + 41].map(|at| at.max(41) - 41)) {
+            for runner in doors(&server.url(""), &format!("/{pad}"), &Value::Null) {
+                let call = world.call(&runner, json!({}));
+                let permit = testing::permit_with(call, secret());
+                let error = failed(Requests::new(world.outside.clone()).run(permit).await);
+                assert_told(&error, ErrorCode::ProviderError, "upstream_4xx", "an answer");
+                assert_told_clean(&format!("behind {pad} letters"), error);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_that_code_says_leaves_a_part_of_a_secret() {
+    every_world(async |world| {
+        let sandbox = Sandbox::new(Spawner::new().unwrap(), Settings::default());
+        let snippets = Snippets::new(sandbox, world.outside.clone());
+        let run = async |code: &str, pad: usize| {
+            let code = format!("secret = 'x' * input['pad'] + host_call('secret', 'TOKEN') + 'y' * 200000\n{code}");
+            let mut call = world.call_of(&json!({"kind": "python", "code": code}), json!({"pad": pad}), |definition| {
+                definition.secrets = serde_json::from_value(json!([{"name": "TOKEN"}])).unwrap();
+            });
+            call.output = OutputSink::buffered();
+            let output = call.output.clone();
+            let error = failed(snippets.run(testing::permit_with(call, secret())).await);
+            (error, output)
+        };
+        let redactor = Redactor::new(&secret()).unwrap();
+        for pad in [0, 3_960, 3_990, 8 * 1024 - 30, 8 * 1024, 16 * 1024 - 20, 128 * 1024 - 10] {
+            let what = format!("behind {pad} letters");
+            let (error, _) = run("raise ValueError(secret)", pad).await;
+            assert_told(&error, ErrorCode::SandboxError, "exception", &what);
+            assert_told_clean(&what, error);
+            let (error, output) = run("print(secret)\nraise ValueError('no')", pad).await;
+            assert_eq!(error.message, "ValueError: no");
+            assert_told_clean(&what, error);
+            assert_clean(&what, &redactor.redact_text(&testing::written(&output)));
+        }
+        // What it prints beyond its limit is missing, and with it perhaps the end of a secret.
+        for pad in [1024 * 1024 - 20, 1024 * 1024 - 39] {
+            let (error, output) = run("print(secret)", pad).await;
+            assert_told(&error, ErrorCode::SandboxError, "output", "too much");
+            assert_told_clean("too much", error);
+            assert_clean("too much", &redactor.redact_text(&testing::written(&output)));
+        }
     })
     .await;
 }

@@ -32,7 +32,8 @@ const SLICE: Duration = Duration::from_millis(5);
 const CARRIED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How the engine says that it carried more; it has no type for it.
 const CARRIED_TOO_MUCH: &str = "fuel allocated for hostcalls";
-/// Words of a plug-in that are passed on.
+/// Words of the engine that are passed on. Those of a plug-in are passed on whole, and cut where secrets are taken out of
+/// them.
 const WORDS_MAX: usize = 2_000;
 
 pub struct Clockwork {
@@ -181,10 +182,10 @@ fn answered(answer: &str, limits: &Limits) -> Ended {
 }
 
 fn found(findings: Vec<types::Finding>) -> Ended {
-    let reasons: Vec<String> = findings.iter().map(|finding| words(&finding.reason)).collect();
+    let reasons: Vec<&str> = findings.iter().map(|finding| finding.reason.as_str()).collect();
     let finding = Finding {
         matched: !findings.is_empty(),
-        reason: (!reasons.is_empty()).then(|| words(&reasons.join("; "))),
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
         paths: findings.into_iter().filter_map(|finding| finding.path).take(100).collect(),
     };
     match serde_json::to_value(finding) {
@@ -205,16 +206,12 @@ fn failed(error: types::ToolError) -> ToolError {
         types::ErrorCode::NetworkError => (ErrorCode::NetworkError, "connect"),
         types::ErrorCode::Exception => (ErrorCode::SandboxError, "exception"),
     };
-    let mut error = ToolError::because(code, reason, words(&message));
+    let mut error = ToolError::because(code, reason, message);
     error.retry_after_s = retry_after_s.map(u64::from);
     match pointer {
-        Some(pointer) => error.with("pointer", words(&pointer)),
+        Some(pointer) => error.with("pointer", pointer),
         None => error,
     }
-}
-
-fn words(text: &str) -> String {
-    text.chars().take(WORDS_MAX).collect()
 }
 
 /// How it ended that did not end by itself.
@@ -232,7 +229,7 @@ pub fn broke(error: &wasmtime::Error, memory_refused: bool) -> Ended {
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return Ended::Died { how: trap.to_string() };
     }
-    Ended::Died { how: words(&error.root_cause().to_string()) }
+    Ended::Died { how: error.root_cause().to_string().chars().take(WORDS_MAX).collect() }
 }
 
 /// The thread that makes instances give way. It sleeps while none runs.

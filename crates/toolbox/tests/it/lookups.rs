@@ -85,6 +85,42 @@ async fn each_provider_s_answer_is_told_in_one_shape() {
 }
 
 #[tokio::test]
+async fn no_text_that_is_cut_leaves_a_part_of_a_key() {
+    const KEY: &str = "k9-Zr4Qx7-Vb2Lm8-Wt5Hn3-Yp6Jd1-Gf0Sc";
+    let assert_clean = |told: &Value, what: &str| {
+        let text = told.to_string();
+        assert!(text.contains("[secret:") || text.contains("xxx"), "{text}");
+        let part = (0..=KEY.len() - 6).map(|at| &KEY[at..at + 6]).find(|part| text.contains(part));
+        assert_eq!(part, None, "{what}");
+    };
+    every_world(async |world| {
+        for cut in [64, 300, 500, 1_000] {
+            for pad in [cut - 37, cut - 30, cut - 7, cut - 1] {
+                let text = format!("{}{KEY}", "x".repeat(pad));
+                let (body, said) = (json!({"results": [{"title": text, "url": "https://a.test/", "publishedDate": text, "highlights": [text]}]}), text.clone());
+                let server = Server::start(move |_| json_answer(&body)).await;
+                let runner = with_entries(&world, &json!({"search": {"provider": "exa", "url": server.url("/")}}));
+                let call = world.call("web_search", json!({"query": "x"}));
+                let found = output(run(&runner, call, vec![secret("SEARCH_API_KEY", KEY, &["127.0.0.1"])]).await);
+                assert_clean(&found, &format!("a search, {pad}"));
+
+                let server = Server::start(move |request| match target(request) {
+                    request if request.ends_with("/pulls/42") => json_answer(&pull()),
+                    request if request.contains("/check-runs") => json_answer(&json!({"check_runs": []})),
+                    _ => json_answer(&json!({"statuses": [{"context": "a", "state": "failure", "description": said}]})),
+                })
+                .await;
+                let runner = with_entries(&world, &json!({"github": {"url": server.url(""), "tenants": ["acme"]}}));
+                let call = world.call("github_pr.get_status_check", json!({"pr_id": 42, "repository": "acme/shop"}));
+                let told = output(run(&runner, call, vec![secret("GITHUB_TOKEN", KEY, &["127.0.0.1"])]).await);
+                assert_clean(&told, &format!("a check, {pad}"));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_search_that_cannot_be_made_says_what_is_missing() {
     every_world(async |world| {
         let begins = "the operator's entry `search` in `entries.yaml` cannot be used: ";
