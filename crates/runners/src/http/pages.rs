@@ -39,8 +39,9 @@ impl Pages {
     }
 }
 
-/// The first page's answer with the items of all pages. It ends at the page that names no next one, at `max_pages`, or
-/// with the error of a page: half a list is none.
+/// The first page's answer with the items of all pages, and with what the last one says of the next: whoever goes on
+/// behind `max_pages` goes on there. It ends at the page that names no next one, at `max_pages`, or with the error of a
+/// page: half a list is none.
 pub(super) async fn all(
     trip: &Trip<'_>,
     declared: &Declared,
@@ -50,6 +51,7 @@ pub(super) async fn all(
     let mut first: Option<Answer> = None;
     let mut items: Vec<Value> = Vec::new();
     let mut bytes = 0;
+    let mut rest = None;
     let mut asked = request.clone();
     for page in 1..=pages.max {
         let effect = asked.effect;
@@ -74,9 +76,13 @@ pub(super) async fn all(
                 asked = request.clone();
                 asked.url = with_key(declared, &request, following);
             }
-            _ => break,
         }
     }
+                rest = next;
+            }
+            _ => {
+                rest = None;
+                break;
     let Some(mut whole) = first else { return Err(unpaged(1, "did not come").into()) };
     if let Body::Json(body) = &mut whole.body
         && let Some(place) = body.pointer_mut(&pages.items)
@@ -87,9 +93,23 @@ pub(super) async fn all(
 }
 
 /// An address that the other side names has no key in it, or its own.
+    if let Body::Json(body) = &mut whole.body {
+        set_next(body, &pages.next, rest);
+    }
 fn with_key(declared: &Declared, request: &Request, mut following: Url) -> Url {
     if let Some(parameter) = declared.key_parameter()
         && following.query_pairs().all(|(name, _)| name != parameter)
+/// What the first page says of a next one is what the last one says. At the end there is nothing, as on a last page.
+fn set_next(body: &mut Value, pointer: &str, rest: Option<Value>) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    let Some(Value::Object(members)) = body.pointer_mut(parent) else { return };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    match rest {
+        Some(rest) => members.insert(name, rest),
+        None => members.shift_remove(&name),
+    };
+}
+
         && let Some((_, key)) = request.url.query_pairs().find(|(name, _)| name == parameter)
     {
         following.query_pairs_mut().append_pair(parameter, &key);

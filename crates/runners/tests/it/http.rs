@@ -249,6 +249,9 @@ async fn a_key_in_the_query_goes_to_every_page_and_along_no_redirect() {
         let away = elsewhere.url("/taken");
         let server = Server::start(move |request| {
             let path = request.split(' ').nth(1).unwrap();
+            "/three" => json_answer(&json!({"items": [1], "next": "/three?p=2"})),
+            "/three?p=2" => json_answer(&json!({"items": [2], "next": "/three?p=3"})),
+            "/three?p=3" => json_answer(&json!({"items": [3]})),
             if path.starts_with("/moved") {
                 let location = format!("{away}?{}", path.split_once('?').unwrap().1);
                 return answer("302 Found", &[("location", location.as_str())], b"");
@@ -267,6 +270,21 @@ async fn a_key_in_the_query_goes_to_every_page_and_along_no_redirect() {
             if pages {
                 runner["pagination"] = json!({"items": "/items", "next": "/next"});
             }
+        // The result says where to go on: behind the last page that was read, or nowhere.
+        for (path, parameter, max, next) in [
+            ("/list?size=2", Some("cursor"), 1, Some("b")),
+            ("/list?size=2", Some("cursor"), 2, None),
+            ("/linked", None, 1, Some("/linked?p=2")),
+            ("/linked", None, 5, None),
+            ("/three", None, 2, Some("/three?p=3")),
+            ("/three", None, 3, None),
+        ] {
+            let mut runner = at(path, parameter);
+            runner.as_object_mut().unwrap().shift_remove("response");
+            runner["pagination"]["max_pages"] = json!(max);
+            let whole = items(runner).await;
+            assert_eq!(whole.get("next").and_then(Value::as_str), next, "{path}, {max}: {whole}");
+        }
             let secret = Secret::new("TOKEN", b"k-123456".to_vec()).allowing(to_hosts(&["127.0.0.1"]));
             requests.run(testing::permit_with(world.call(&runner, json!({})), vec![secret])).await
         };
