@@ -17,7 +17,7 @@ use toolgate_contracts::{Definition, ErrorCode, ToolError};
 use toolgate_egress::{Request, Response, Way};
 use toolgate_engine::{Call, Outcome, Outside, Permit, Runner};
 
-pub use self::answer::{Answer, Body, attachment};
+pub use self::answer::{Answer, Body, attachment, unread};
 pub use self::request::with_secret;
 
 use self::request::Declared;

@@ -11,7 +11,7 @@ use toolgate_contracts::{ErrorCode, Slug, ToolError, ToolResult};
 use toolgate_egress::{Endpoint, Redirects, Request, Url, Way, header};
 use toolgate_engine::runner::Done;
 use toolgate_engine::{Call, Outcome};
-use toolgate_runners::http::{Answer, Body, Failure, Trip, attachment, unavailable};
+use toolgate_runners::http::{Answer, Body, Failure, Trip, attachment, unavailable, unread};
 
 use crate::builtin::{Tools, cancelled, invalid, to_mend};
 
@@ -136,11 +136,14 @@ pub(crate) async fn ask(tools: &Tools, call: &Call, way: &Way, request: Request)
 
 /// The JSON of an answer.
 pub(crate) fn json_of(answer: Answer) -> Result<Value, ToolError> {
-    if let Body::Json(value) = answer.body {
-        return Ok(value);
-    }
     let host = answer.url.host_str().unwrap_or_default();
-    Err(unexpected(host, "answers with something that is no JSON; is it the right server?"))
+    match answer.body {
+        Body::Json(value) => Ok(value),
+        Body::Unread { why, .. } => Err(unexpected(host, &format!("answers with {}", unread(&why)))),
+        Body::Text(_) | Body::Bytes { .. } | Body::Empty => {
+            Err(unexpected(host, "answers with something that is no JSON; is it the right server?"))
+        }
+    }
 }
 
 /// That a server does not speak what is documented of it.
@@ -176,7 +179,8 @@ pub(crate) fn told(answer: Result<Answer, Failure>) -> Outcome {
     match body {
         Body::Empty => {}
         Body::Json(json) => output["json"] = json,
-        Body::Text(text) => {
+        // Whoever asks by address reads whatever comes; beside it stands what the server calls it.
+        Body::Text(text) | Body::Unread { text, .. } => {
             output["bytes"] = json!(text.len());
             let end = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
             output["text"] = Value::String(text[..end.unwrap_or(text.len())].to_owned());

@@ -1,9 +1,10 @@
 //! What came back: JSON, text or bytes; and what its status means for the caller.
 
 use jiff::fmt::rfc2822;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use toolgate_contracts::call::AttachmentKind;
-use toolgate_contracts::{ErrorCode, ToolError, ToolResult};
+use toolgate_contracts::{ErrorCode, ToolError, ToolResult, json};
 use toolgate_egress::{Effect, HeaderMap, Response, StatusCode, Url};
 use toolgate_engine::runner::{Done, NewAttachment};
 use toolgate_engine::{Call, Outcome};
@@ -26,7 +27,15 @@ pub struct Answer {
 pub enum Body {
     Json(Value),
     Text(String),
-    Bytes { content_type: String, bytes: Vec<u8> },
+    Bytes {
+        content_type: String,
+        bytes: Vec<u8>,
+    },
+    /// JSON that not every reader reads alike: with an integer that some round, with a name twice.
+    Unread {
+        text: String,
+        why: json::Error,
+    },
     Empty,
 }
 
@@ -59,11 +68,17 @@ fn body(headers: &HeaderMap, bytes: Vec<u8>) -> Body {
     let declared = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_json = media == "application/json" || media.ends_with("+json");
-    if (is_json || media.is_empty() || media == "text/plain")
-        && let Ok(value) = toolgate_contracts::json::read(&bytes, BODY_BYTES_MAX)
-        && (is_json || value.is_object() || value.is_array())
-    {
-        return Body::Json(value);
+    if is_json || media.is_empty() || media == "text/plain" {
+        match json::read(&bytes, BODY_BYTES_MAX) {
+            Ok(value) if is_json || value.is_object() || value.is_array() => return Body::Json(value),
+            Err(why) if is_json => {
+                let text = std::str::from_utf8(&bytes).ok();
+                if let Some(text) = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok()) {
+                    return Body::Unread { text: text.to_owned(), why };
+                }
+            }
+            Ok(_) | Err(_) => {}
+        }
     }
     let is_text = is_json || media.is_empty() || media.starts_with("text/") || TEXTUAL.contains(&media.as_str());
     match String::from_utf8(bytes) {
@@ -96,7 +111,16 @@ pub(super) async fn outcome(
     answer: Answer,
     effect: Effect,
 ) -> Result<Outcome, Failure> {
-    let Answer { status, headers, url: _, body } = answer;
+    let Answer { status, headers, url, body } = answer;
+    if let Body::Unread { why, .. } = &body {
+        let host = url.host_str().unwrap_or_default();
+        let error = ToolError::because(
+            ErrorCode::ProviderError,
+            "output_schema",
+            format!("`{host}` answers with {}", unread(why)),
+        );
+        return unfit(error.with("host", host).with("pointer", why.pointer.as_str()), status, effect);
+    }
     let Some(expression) = &declared.response else { return Ok(plain(body)) };
     let (body, attachment) = as_json(body);
     let variables = (json!(status.as_u16()), header_values(&headers), body, call.input.as_ref().clone());
@@ -118,17 +142,30 @@ pub(super) async fn outcome(
     };
     let message =
         format!("the other side answered, and the tool's `response` expression does not fit its answer: {why}");
+    unfit(ToolError::because(ErrorCode::ProviderError, "output_schema", message), status, effect)
+}
+
+/// Of an answer that cannot be used.
+fn unfit(error: ToolError, status: StatusCode, effect: Effect) -> Result<Outcome, Failure> {
     match effect {
-        Effect::Read => Err(ToolError::because(ErrorCode::ProviderError, "output_schema", message).into()),
+        Effect::Read => Err(error.into()),
         // It happened, whatever its answer looks like: a failure would be tried again.
-        Effect::Write => Ok(Outcome::structured(json!({"status": status.as_u16(), "unmapped": message}))),
+        Effect::Write => Ok(Outcome::structured(json!({"status": status.as_u16(), "unmapped": error.message}))),
     }
+}
+
+/// What is wrong with JSON that was not read.
+pub fn unread(why: &json::Error) -> String {
+    format!("JSON that cannot be used: {why}")
 }
 
 fn plain(body: Body) -> Outcome {
     match body {
         Body::Json(value) => Outcome::structured(value),
-        Body::Text(text) => Outcome::Done(Done { result: ToolResult::text(text), ..Done::default() }),
+        // That it was not read was told before.
+        Body::Text(text) | Body::Unread { text, .. } => {
+            Outcome::Done(Done { result: ToolResult::text(text), ..Done::default() })
+        }
         Body::Empty => Outcome::structured(json!({})),
         Body::Bytes { content_type, bytes } => {
             let result = ToolResult::structured(json!({"content_type": content_type, "bytes": bytes.len()}));
@@ -140,7 +177,7 @@ fn plain(body: Body) -> Outcome {
 fn as_json(body: Body) -> (Value, Option<NewAttachment>) {
     match body {
         Body::Json(value) => (value, None),
-        Body::Text(text) => (Value::String(text), None),
+        Body::Text(text) | Body::Unread { text, .. } => (Value::String(text), None),
         Body::Empty => (Value::Null, None),
         Body::Bytes { content_type, bytes } => {
             (json!({"content_type": content_type, "bytes": bytes.len()}), Some(attachment(content_type, bytes)))
@@ -193,7 +230,7 @@ fn refused(status: StatusCode, headers: &HeaderMap, body: &Body, host: &str, eff
     // Whole: it is cut where the secrets are taken out of it.
     match body {
         Body::Json(value) => error.with("body", value.to_string()),
-        Body::Text(text) => error.with("body", text.as_str()),
+        Body::Text(text) | Body::Unread { text, .. } => error.with("body", text.as_str()),
         Body::Bytes { .. } | Body::Empty => error,
     }
 }

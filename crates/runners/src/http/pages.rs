@@ -57,7 +57,11 @@ pub(super) async fn all(
         let effect = asked.effect;
         let url = asked.url.clone();
         let mut answer = answer::read(trip.send(asked).await?, effect).await?;
-        let Body::Json(body) = &mut answer.body else { return Err(unpaged(page, "is no JSON").into()) };
+        let body = match &mut answer.body {
+            Body::Json(body) => body,
+            Body::Unread { why, .. } => return Err(unpaged(page, &format!("is {}", answer::unread(why))).into()),
+            Body::Text(_) | Body::Bytes { .. } | Body::Empty => return Err(unpaged(page, "is no JSON").into()),
+        };
         let next = body.pointer(&pages.next).cloned();
         let Some(found) = body.pointer_mut(&pages.items).and_then(Value::as_array_mut) else {
             return Err(unpaged(page, &format!("has no list at `{}`", pages.items)).into());
@@ -75,30 +79,26 @@ pub(super) async fn all(
             Some(following) if following != url => {
                 asked = request.clone();
                 asked.url = with_key(declared, &request, following);
-            }
-        }
-    }
                 rest = next;
             }
             _ => {
                 rest = None;
                 break;
+            }
+        }
+    }
     let Some(mut whole) = first else { return Err(unpaged(1, "did not come").into()) };
     if let Body::Json(body) = &mut whole.body
         && let Some(place) = body.pointer_mut(&pages.items)
     {
         *place = Value::Array(items);
     }
-    answer::outcome(declared, trip.call, whole, request.effect).await
-}
-
-/// An address that the other side names has no key in it, or its own.
     if let Body::Json(body) = &mut whole.body {
         set_next(body, &pages.next, rest);
     }
-fn with_key(declared: &Declared, request: &Request, mut following: Url) -> Url {
-    if let Some(parameter) = declared.key_parameter()
-        && following.query_pairs().all(|(name, _)| name != parameter)
+    answer::outcome(declared, trip.call, whole, request.effect).await
+}
+
 /// What the first page says of a next one is what the last one says. At the end there is nothing, as on a last page.
 fn set_next(body: &mut Value, pointer: &str, rest: Option<Value>) {
     let Some((parent, name)) = pointer.rsplit_once('/') else { return };
@@ -110,6 +110,10 @@ fn set_next(body: &mut Value, pointer: &str, rest: Option<Value>) {
     };
 }
 
+/// An address that the other side names has no key in it, or its own.
+fn with_key(declared: &Declared, request: &Request, mut following: Url) -> Url {
+    if let Some(parameter) = declared.key_parameter()
+        && following.query_pairs().all(|(name, _)| name != parameter)
         && let Some((_, key)) = request.url.query_pairs().find(|(name, _)| name == parameter)
     {
         following.query_pairs_mut().append_pair(parameter, &key);

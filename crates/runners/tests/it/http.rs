@@ -208,11 +208,50 @@ async fn a_response_is_mapped_kept_as_text_or_attached() {
 }
 
 #[tokio::test]
+async fn json_that_is_read_in_two_ways_is_named_and_not_taken_for_text() {
+    every_world(async |world| {
+        let server = Server::start(|request| {
+            let body = match request.split(' ').nth(1).unwrap() {
+                "/large" => r#"{"rows": [{"id": 9007199254740993}]}"#,
+                "/twice" => r#"{"rows": [], "rows": [1]}"#,
+                _ => "no JSON at all",
+            };
+            answer("200 OK", &[("content-type", "application/json")], body.as_bytes())
+        })
+        .await;
+        world.open_port(server.address.port()).await;
+        for (path, words) in [("/large", ["9007199254740993", "/rows/0/id"]), ("/twice", ["`rows`", "JSON"])] {
+            for extra in
+                [json!({}), json!({"response": "body"}), json!({"pagination": {"items": "/rows", "next": "/next"}})]
+            {
+                let mut runner = json!({"kind": "http", "method": "GET", "url": server.url(path)});
+                runner.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+                let error = failed(run(&world, &runner, json!({})).await);
+                assert_eq!((error.code, error.reason()), (ErrorCode::ProviderError, "output_schema"), "{runner}");
+                assert!(words.iter().all(|word| error.message.contains(word)), "{}", error.message);
+            }
+            // A write has happened, and says so.
+            let runner = json!({"kind": "http", "method": "POST", "url": server.url(path)});
+            let taken = done(run(&world, &runner, json!({})).await).result.structured.unwrap();
+            assert_eq!(taken["status"], 200);
+            assert!(words.iter().all(|word| taken["unmapped"].as_str().unwrap().contains(word)), "{taken}");
+        }
+        let runner = json!({"kind": "http", "method": "GET", "url": server.url("/text")});
+        let text = serde_json::to_value(done(run(&world, &runner, json!({})).await).result).unwrap();
+        assert_eq!(text["content"], json!([{"type": "text", "text": "no JSON at all"}]));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn pages_are_put_together_and_never_lead_elsewhere() {
     every_world(async |world| {
         let server = Server::start(|request| match request.split(' ').nth(1).unwrap() {
             "/list?size=2" => json_answer(&json!({"items": [1, 2], "next": "b"})),
             "/list?size=2&cursor=b" => json_answer(&json!({"items": [3], "next": null})),
+            "/three" => json_answer(&json!({"items": [1], "next": "/three?p=2"})),
+            "/three?p=2" => json_answer(&json!({"items": [2], "next": "/three?p=3"})),
+            "/three?p=3" => json_answer(&json!({"items": [3]})),
             "/linked" => json_answer(&json!({"items": [1], "next": "/linked?p=2"})),
             "/linked?p=2" => json_answer(&json!({"items": [2], "next": "/linked?p=2"})),
             "/away" => json_answer(&json!({"items": [1], "next": "http://evil.test/x"})),
@@ -231,6 +270,21 @@ async fn pages_are_put_together_and_never_lead_elsewhere() {
         assert_eq!(items(at("/list?size=2", Some("cursor"))).await, json!([1, 2, 3]));
         // A page that names itself as the next ends the list.
         assert_eq!(items(at("/linked", None)).await, json!([1, 2]));
+        // The result says where to go on: behind the last page that was read, or nowhere.
+        for (path, parameter, max, next) in [
+            ("/list?size=2", Some("cursor"), 1, Some("b")),
+            ("/list?size=2", Some("cursor"), 2, None),
+            ("/linked", None, 1, Some("/linked?p=2")),
+            ("/linked", None, 5, None),
+            ("/three", None, 2, Some("/three?p=3")),
+            ("/three", None, 3, None),
+        ] {
+            let mut runner = at(path, parameter);
+            runner.as_object_mut().unwrap().shift_remove("response");
+            runner["pagination"]["max_pages"] = json!(max);
+            let whole = items(runner).await;
+            assert_eq!(whole.get("next").and_then(Value::as_str), next, "{path}, {max}: {whole}");
+        }
         let mut acts = at("/list?size=2", Some("cursor"));
         acts["method"] = json!("POST");
         assert!(failed(run(&world, &acts, json!({})).await).message.contains("only `GET`"));
@@ -249,9 +303,6 @@ async fn a_key_in_the_query_goes_to_every_page_and_along_no_redirect() {
         let away = elsewhere.url("/taken");
         let server = Server::start(move |request| {
             let path = request.split(' ').nth(1).unwrap();
-            "/three" => json_answer(&json!({"items": [1], "next": "/three?p=2"})),
-            "/three?p=2" => json_answer(&json!({"items": [2], "next": "/three?p=3"})),
-            "/three?p=3" => json_answer(&json!({"items": [3]})),
             if path.starts_with("/moved") {
                 let location = format!("{away}?{}", path.split_once('?').unwrap().1);
                 return answer("302 Found", &[("location", location.as_str())], b"");
@@ -270,21 +321,6 @@ async fn a_key_in_the_query_goes_to_every_page_and_along_no_redirect() {
             if pages {
                 runner["pagination"] = json!({"items": "/items", "next": "/next"});
             }
-        // The result says where to go on: behind the last page that was read, or nowhere.
-        for (path, parameter, max, next) in [
-            ("/list?size=2", Some("cursor"), 1, Some("b")),
-            ("/list?size=2", Some("cursor"), 2, None),
-            ("/linked", None, 1, Some("/linked?p=2")),
-            ("/linked", None, 5, None),
-            ("/three", None, 2, Some("/three?p=3")),
-            ("/three", None, 3, None),
-        ] {
-            let mut runner = at(path, parameter);
-            runner.as_object_mut().unwrap().shift_remove("response");
-            runner["pagination"]["max_pages"] = json!(max);
-            let whole = items(runner).await;
-            assert_eq!(whole.get("next").and_then(Value::as_str), next, "{path}, {max}: {whole}");
-        }
             let secret = Secret::new("TOKEN", b"k-123456".to_vec()).allowing(to_hosts(&["127.0.0.1"]));
             requests.run(testing::permit_with(world.call(&runner, json!({})), vec![secret])).await
         };
