@@ -160,10 +160,12 @@ impl Progress {
     }
 
     fn ended(&mut self, step: &Step, envelope: Envelope) {
-        let Envelope { id, status, output, error, labels, .. } = envelope;
+        let Envelope { id, status, output, error, labels, truncated, .. } = envelope;
         self.done.push(json!({"step": step.id, "tool": step.tool, "call": id, "status": status}));
         self.labels.extend(labels);
         let failure = match (status, error) {
+            // Half of a value is another value, and what comes after it would be made of that.
+            (Status::Completed, None) if truncated => Failure::Told(of_step(step, cut(&step.tool))),
             (Status::Completed, None) => {
                 self.values["steps"][step.id.as_str()] = output.unwrap_or_default();
                 return;
@@ -206,6 +208,13 @@ impl Progress {
 fn of_step(step: &Step, error: ToolError) -> ToolError {
     let message = format!("the step `{}` ({}): {}", step.id, step.tool, error.message);
     ToolError { message, ..error }.with("step", step.id.as_str())
+}
+
+fn cut(tool: &str) -> ToolError {
+    let message = format!(
+        "its output is larger than it may be and was cut; ask it for less, or raise `max_output_bytes` of `{tool}`"
+    );
+    ToolError::because(ErrorCode::ValidationError, "too_large", message)
 }
 
 impl Plan {

@@ -99,6 +99,35 @@ async fn a_step_that_fails_is_named_and_nothing_follows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_step_is_given_a_part_of_a_value() {
+    every_world(async |world| {
+        let limit = json!({"max_output_bytes": 1024});
+        world.send(&As::Owner, "PUT", "/api/v1/tools/echo/override", limit).await.ok();
+        let steps = json!([
+            {"id": "long", "tool": "echo", "input": {"text": "x".repeat(2_000)}},
+            {"id": "kept", "tool": "append_note", "input": {"text": "{{ steps.long.text }}"}},
+        ]);
+        let mut definition = composition("keepLong", "none", steps.clone(), None);
+        definition["changes_state"] = true.into();
+        definition["risk"] = "sensitive".into();
+        world.register(&As::Owner, definition).await.ok();
+        // The last step's output is the composition's own.
+        world.register(&As::Owner, composition("sayLong", "none", json!([steps[0]]), None)).await.ok();
+        for tool in ["keepLong", "sayLong"] {
+            let answer = call(&world, &As::Owner, tool).await;
+            let error = &answer["error"];
+            let told = (&error["code"], &error["details"]["reason"], &error["details"]["step"]);
+            assert_eq!(told, (&json!("VALIDATION_ERROR"), &json!("too_large"), &json!("long")), "{answer:#}");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains("raise `max_output_bytes` of `echo"), "{message}");
+        }
+        let never = world.get(&As::Owner, "/api/v1/calls?tool=append_note").await.ok();
+        assert_eq!(never["items"], json!([]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_work_is_refused_when_it_is_saved() {
     every_world(async |world| {
         let refused = async |steps: Value, class: &str, code: &str, pointer: &str| {
