@@ -55,6 +55,25 @@ async fn run(world: &World, who: &As, name: &str, input: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_node_is_given_a_part_of_a_value() {
+    every_world(async |world| {
+        let limit = json!({"max_output_bytes": 1024});
+        world.send(&As::Owner, "PUT", "/api/v1/tools/echo/override", limit).await.ok();
+        save(&world, &As::Owner, &calling("say", "echo")).await.ok();
+        for (letters, outputs) in [(100, json!("x".repeat(100))), (2_000, Value::Null)] {
+            let begun = run(&world, &As::Owner, "say", json!({"text": "x".repeat(letters)})).await;
+            let view = over(&world, &As::Owner, &begun["run_id"]).await;
+            assert_eq!(view["output"]["said"], outputs, "{view:#}");
+            if letters > 1024 {
+                assert_eq!(view["output"]["code"], "VALIDATION_ERROR", "{view:#}");
+                assert!(node_of(&view, "say").to_string().contains(r#""reason":"too_large""#), "{view:#}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workflows_are_saved_shown_checked_and_removed_by_whoever_may() {
     every_world(async |world| {
         let author = world.user("default", "ada", &["author"]).await;

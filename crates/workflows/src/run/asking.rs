@@ -243,6 +243,15 @@ impl Asking {
         let mut outputs = Map::from_iter([(ENVELOPE.to_owned(), seed)]);
         let labels = envelope.labels.clone();
         Ok(match (&envelope.error, envelope.status) {
+            // Half of a value is another value, and what comes after it would be made of that.
+            (None, Status::Completed) if envelope.truncated => {
+                let message = format!(
+                    "the output of `{0}` is larger than it may be and was cut; ask it for less, or raise `max_output_bytes` of `{0}`",
+                    envelope.name
+                );
+                let error = ToolError::because(ErrorCode::ValidationError, "too_large", message);
+                Came::Failed(error, Gave { outputs, labels, of_output: None })
+            }
             (None, Status::Completed) => {
                 outputs.insert(OUTPUT.to_owned(), envelope.output.clone().unwrap_or_default());
                 let engine = self.workflows.engine();
