@@ -69,7 +69,7 @@ impl Trip<'_> {
 
     /// The request as it would go out, and whether it would be refused; `headers` has each secret by its name.
     pub fn plan(&self, request: &Request, headers: Map<String, Value>) -> Value {
-        let refused = self.outside.connector.judge(self.way, &request.url).err().map(|error| error.to_string());
+        let refused = self.outside.connector.judge(self.way, &request.url).err();
         let mut plan = json!({
             "would_run": refused.is_none(),
             "method": request.method.as_str(),
@@ -81,7 +81,11 @@ impl Trip<'_> {
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&request.body).into_owned()));
         }
         if let Some(refused) = refused {
-            plan["refused"] = Value::String(refused);
+            plan["refused"] = refused.to_string().into();
+            plan["rule"] = refused.rule().as_str().into();
+            if let Some(host) = refused.host() {
+                plan["host"] = host.into();
+            }
         }
         plan
     }

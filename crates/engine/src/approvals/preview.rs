@@ -83,7 +83,12 @@ fn is_for_good(error: &ToolError) -> bool {
 /// What would be refused on its way out.
 fn would_not_go_out(plan: &Value) -> ToolError {
     let why = plan["refused"].as_str().unwrap_or("it would be refused on its way out");
-    ToolError::because(ErrorCode::PolicyDenied, "egress", why)
+    let error = ToolError::because(ErrorCode::PolicyDenied, "egress", why);
+    // As if it had been sent and refused there.
+    ["rule", "host"].into_iter().fold(error, |error, member| match plan.get(member) {
+        Some(told) => error.with(member, told.clone()),
+        None => error,
+    })
 }
 
 /// A runner that has no plan says only that it would run.

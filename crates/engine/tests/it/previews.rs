@@ -62,12 +62,18 @@ async fn nobody_is_asked_about_a_call_that_cannot_run() {
         let check = async |plan: Value, code: ErrorCode, reason: &str| {
             let envelope = world.call_as(&ada, "writes", json!({"key": "never", "plan": plan})).await;
             assert_eq!((envelope.status, error(&envelope)), (Status::Failed, (code, reason)));
+            envelope.error.unwrap().details.unwrap()
         };
         let said = |code: &str, reason: &str| json!({"code": code, "message": "no", "details": {"reason": reason}});
         check(said("VALIDATION_ERROR", "schema"), ErrorCode::ValidationError, "schema").await;
         check(said("POLICY_DENIED", "not_found"), ErrorCode::PolicyDenied, "not_found").await;
         check(said("SANDBOX_ERROR", "tier_unavailable"), ErrorCode::SandboxError, "tier_unavailable").await;
-        check(json!("closed"), ErrorCode::PolicyDenied, "egress").await;
+        let details = check(json!("closed"), ErrorCode::PolicyDenied, "egress").await;
+        assert_eq!(
+            (&details["rule"], &details["host"]),
+            (&json!("address"), &json!("a.test")),
+            "as if it had been sent"
+        );
         let none = toolgate_store::approvals::ApprovalFilter::default();
         assert_eq!(world.engine.count_approvals(&ben, &none).await.unwrap(), 0);
         // A tool without a runner here, too.

@@ -781,7 +781,9 @@ impl Runner for Script {
         Box::pin(async move {
             match call.input["plan"].as_str() {
                 Some("nothing") => Ok(json!({"would_run": true})),
-                Some("closed") => Ok(json!({"would_run": false, "refused": "the host is closed"})),
+                Some("closed") => Ok(
+                    json!({"would_run": false, "refused": "the host is closed", "rule": "address", "host": "a.test"}),
+                ),
                 Some("hang") => std::future::pending().await,
                 Some("panic") => panic!("as its input says"),
                 _ => match call.input["plan"].get("code") {
