@@ -125,6 +125,9 @@ pub struct ScriptEntry {
     /// Variables that are always set.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+    /// Variables that hold secrets of the tool whose call it is, each by the secret's name.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, String>,
     /// Where it runs; a caller may choose a folder below it.
     pub folder: PathBuf,
     /// What to run instead where a caller only wants to see what would happen. Absent: nothing is run.

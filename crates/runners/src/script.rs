@@ -3,7 +3,8 @@
 //!
 //! Invariant: a definition names an entry; program, first arguments, patterns and folder are the operator's. There is no
 //! shell anywhere: an argument is one element of a vector, whatever characters it has.
-//! Invariant: a program has the environment that its entry makes, nothing of the server's.
+//! Invariant: a program has the environment that its entry makes, nothing of the server's. A secret stands in it only in
+//! the variable that the operator named for it, and only in a call of a tool that declares it and was given it.
 //! Deliberately absent: a jail. A command of the operator's runs with the rights of the server's user.
 
 mod entry;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use toolgate_contracts::entries::{Entries, WrongEntries};
 use toolgate_contracts::{Definition, ErrorCode, Slug, ToolError};
 use toolgate_engine::runner::Need;
+use toolgate_engine::secrets::Secrets;
 use toolgate_engine::{Call, Outcome, Permit, Runner};
 use toolgate_sandbox::{Child, ChildEnd, ChildLimits, ChildOutput, ChildRequest, LimitKind, SandboxError, Spawner};
 
@@ -88,7 +90,7 @@ impl Scripts {
     }
 
     /// Runs an entry, or with `dry_run` what the entry has for that.
-    pub async fn run(&self, call: &Call, name: &str, input: ScriptInput) -> Outcome {
+    pub async fn run(&self, call: &Call, name: &str, input: ScriptInput, secrets: &Secrets) -> Outcome {
         let is_dry = input.dry_run;
         let prepared = match self.prepare(call, name, input) {
             Ok(prepared) => prepared,
@@ -103,7 +105,7 @@ impl Scripts {
         if call.cancel.is_cancelled() {
             return ToolError::cancelled().into();
         }
-        match self.start(call, &prepared, Which::Command).await {
+        match self.start(call, &prepared, Which::Command, Some(secrets)).await {
             Ok(Ended::Itself(output)) => Outcome::structured(output),
             // It was in the middle of something, and only it knew how far.
             Ok(Ended::ByUs(why)) => {
@@ -119,16 +121,24 @@ impl Scripts {
         self.rehearse(call, prepared).await
     }
 
-    fn ready(&self, name: &str) -> Result<(), ToolError> {
+    fn ready(&self, definition: &Definition) -> Result<(), ToolError> {
+        let name = entry_name(definition)?;
         if let Some(why) = self.wrong.told("scripts", Some(name), None) {
             return Err(unusable(why));
         }
         let message = || format!("there is no script `{}` among the operator's entries", name.escape_debug());
         let entry = self.entries.get(name).ok_or_else(|| not_found(message()))?;
-        match entry.problem() {
-            Some(why) => Err(unusable(format!("the operator's entry `{name}`: {why}"))),
-            None => Ok(()),
+        if let Some(why) = entry.problem() {
+            return Err(unusable(format!("the operator's entry `{name}`: {why}")));
         }
+        taken(entry, name, definition)
+    }
+
+    /// What a call of a tool of this kind asks for.
+    fn asked<'a>(&self, call: &'a Call) -> Result<(&'a str, ScriptInput), ToolError> {
+        let name = entry_name(&call.tool.definition)?;
+        taken(self.entry(&call.tenant_slug, name)?, name, &call.tool.definition)?;
+        Ok((name, input(call)?))
     }
 
     fn prepare(&self, call: &Call, name: &str, input: ScriptInput) -> Result<Prepared<'_>, ToolError> {
@@ -162,7 +172,8 @@ impl Scripts {
         let mut command = vec![program.display().to_string()];
         command.extend(entry.first_arguments(Which::Command).iter().cloned());
         command.extend(input.args.iter().cloned());
-        let variables: Vec<&str> = entry.variables(&input.env).map(|(name, _)| name).collect();
+        let variables = entry.variables(&input.env).map(|(name, _)| name);
+        let variables: Vec<&str> = variables.chain(entry.secrets().keys().map(String::as_str)).collect();
         let mut plan = json!({
             "would_run": true,
             "command": command,
@@ -171,7 +182,7 @@ impl Scripts {
             "timeout_ms": u64::try_from(entry.wall(call.timeout).as_millis()).unwrap_or(u64::MAX),
         });
         if entry.has_dry_run() {
-            let said = match self.start(call, &prepared, Which::DryRun).await? {
+            let said = match self.start(call, &prepared, Which::DryRun, None).await? {
                 Ended::Itself(output) => output,
                 Ended::ByUs(why) => return Err(why.error()),
             };
@@ -180,7 +191,13 @@ impl Scripts {
         Ok(plan)
     }
 
-    async fn start(&self, call: &Call, prepared: &Prepared<'_>, which: Which) -> Result<Ended, ToolError> {
+    async fn start(
+        &self,
+        call: &Call,
+        prepared: &Prepared<'_>,
+        which: Which,
+        secrets: Option<&Secrets>,
+    ) -> Result<Ended, ToolError> {
         let Prepared { entry, program, input, folder } = prepared;
         let program = match which {
             Which::Command => program.clone(),
@@ -189,6 +206,11 @@ impl Scripts {
         let mut request = ChildRequest::new(program);
         request.arguments = entry.first_arguments(which).iter().chain(&input.args).map(Into::into).collect();
         request.environment = entry.variables(&input.env).map(|(name, value)| (name.into(), value.into())).collect();
+        for (variable, name) in entry.secrets() {
+            // One that is not required and that nobody has: the program goes without.
+            let value = secrets.and_then(|secrets| secrets.get(name)).and_then(|secret| secret.expose_text());
+            request.environment.extend(value.map(|value| (variable.into(), value.into())));
+        }
         // The descriptor, not the name: whoever swaps a folder meanwhile changes nothing. It is held until the end.
         request.folder = Some(PathBuf::from(format!("/proc/self/fd/{}", folder.descriptor().as_raw_fd())));
         let wall = entry.wall(call.timeout);
@@ -198,7 +220,13 @@ impl Scripts {
         let capture = Child::capture_until(&self.spawner, request, Some(sink), call.cancel.cancelled());
         let (captured, ()) = tokio::join!(capture, relayed);
         match captured {
-            Ok(output) => Ok(Ended::of(output, wall, entry.output_bytes())),
+            Ok(output) => {
+                let ended = Ended::of(output, wall, entry.output_bytes());
+                if matches!(ended, Ended::ByUs(_)) {
+                    call.output.break_off();
+                }
+                Ok(ended)
+            }
             Err(error @ SandboxError::Program { .. }) => Err(unusable(error.to_string())),
             Err(error) => Err(error.into()),
         }
@@ -265,8 +293,8 @@ impl Runner for Scripts {
     fn run(&self, permit: Permit) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             let call = permit.call();
-            match entry_name(&call.tool.definition).and_then(|name| Ok((name, input(call)?))) {
-                Ok((name, input)) => self.run(call, name, input).await,
+            match self.asked(call) {
+                Ok((name, input)) => self.run(call, name, input, permit.secrets()).await,
                 Err(error) => error.into(),
             }
         })
@@ -278,7 +306,7 @@ impl Runner for Scripts {
 
     /// For nobody's tenant: it says whether the entry is there and whole, and nothing about whose it is.
     fn ready<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(std::future::ready(entry_name(definition).and_then(|name| self.ready(name))))
+        Box::pin(std::future::ready(self.ready(definition)))
     }
 
     fn needs(&self) -> BoxFuture<'_, Vec<Need>> {
@@ -304,6 +332,17 @@ fn entry_name(definition: &Definition) -> Result<&str, ToolError> {
     match &definition.runner {
         toolgate_contracts::Runner::Script(script) => Ok(&script.entry),
         _ => Err(other_kind(definition, "script")),
+    }
+}
+
+/// That a secret which a tool declares has a place in the program's environment: otherwise nobody would ever have it.
+fn taken(entry: &Entry, name: &str, definition: &Definition) -> Result<(), ToolError> {
+    let has_place = |declared: &&str| entry.secrets().values().any(|secret| secret == declared);
+    match definition.secrets.iter().map(|secret| secret.name.as_str()).find(|declared| !has_place(declared)) {
+        None => Ok(()),
+        Some(secret) => Err(unusable(format!(
+            "the operator's entry `{name}` has no variable for the secret `{secret}`; write `secrets: {{VARIABLE: {secret}}}` into it"
+        ))),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 use toolgate_contracts::{ErrorCode, Slug, ToolError};
+use toolgate_engine::secrets::Secrets;
 use toolgate_engine::{Call, Outcome};
 use toolgate_runners::{ScriptInput, Scripts};
 
@@ -30,7 +31,8 @@ struct Input {
 
 pub(crate) async fn run(tools: &Tools, call: &Call) -> Outcome {
     match asked(tools, call) {
-        Ok((scripts, name, input)) => scripts.run(call, &name, input).await,
+        // Which entry it is the caller says: no secret is for whatever they choose.
+        Ok((scripts, name, input)) => scripts.run(call, &name, input, &Secrets::default()).await,
         Err(error) => error.into(),
     }
 }

@@ -90,7 +90,12 @@ impl Entry {
         found(self.written.dry_run.as_deref().unwrap_or_default())
     }
 
-    /// All that a program finds. What the operator sets, no caller changes.
+    /// The variables that hold secrets, each with the secret's name.
+    pub fn secrets(&self) -> &BTreeMap<String, String> {
+        &self.written.secrets
+    }
+
+    /// All that a program finds beside secrets. What the operator sets, no caller changes.
     pub fn variables<'a>(&'a self, given: &'a BTreeMap<String, String>) -> impl Iterator<Item = (&'a str, String)> {
         let set = &self.written.set;
         let path = (!set.contains_key("PATH")).then(|| ("PATH", USUAL_FOLDERS.join(":")));
@@ -306,7 +311,7 @@ fn found(command: &[String]) -> Result<PathBuf, String> {
 }
 
 fn compiled(written: &ScriptEntry) -> Result<Patterns, String> {
-    let ScriptEntry { arguments, environment, set, timeout_s, .. } = written;
+    let ScriptEntry { arguments, environment, set, secrets, timeout_s, .. } = written;
     if arguments.len() > PATTERNS_MAX || environment.len() > VARIABLES_MAX {
         return Err(format!(
             "it has too many patterns: at most {PATTERNS_MAX} arguments and {VARIABLES_MAX} variables"
@@ -315,7 +320,7 @@ fn compiled(written: &ScriptEntry) -> Result<Patterns, String> {
     if timeout_s.is_some_and(|seconds| seconds == 0 || seconds > TIMEOUT_S_MAX) {
         return Err(format!("`timeout_s`: expected 1 to {TIMEOUT_S_MAX}"));
     }
-    for name in environment.keys().chain(set.keys()) {
+    for name in environment.keys().chain(set.keys()).chain(secrets.keys()) {
         let is_name = !name.is_empty()
             && !name.starts_with(|c: char| c.is_ascii_digit())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -327,6 +332,9 @@ fn compiled(written: &ScriptEntry) -> Result<Patterns, String> {
         return Err(format!(
             "`environment` lets callers set `{name}`, and with it what is run; move it to `set`, or leave it out"
         ));
+    }
+    if let Some(name) = secrets.keys().find(|name| set.contains_key(*name) || environment.contains_key(*name)) {
+        return Err(format!("`{name}` of `secrets` is also set otherwise; leave one out"));
     }
     if let Some((name, _)) = set.iter().find(|(_, value)| value.contains('\0')) {
         return Err(format!("the value of `{name}` in `set` holds the character U+0000"));

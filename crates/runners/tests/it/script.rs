@@ -14,6 +14,7 @@ use toolgate_engine::runner::OutputSink;
 use toolgate_engine::{Call, Outcome, Runner as _, testing};
 use toolgate_runners::Scripts;
 use toolgate_sandbox::Spawner;
+use toolgate_vault::Secret;
 
 use crate::world::{World, done, every_world, failed};
 
@@ -103,6 +104,45 @@ async fn lines_of(path: &Path, count: usize) -> Vec<String> {
         assert!(Instant::now() < until, "{}: {text}", path.display());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn a_secret_stands_in_the_variable_that_the_entry_names_for_it() {
+    every_world(async |world| {
+        let secrets = json!({"secrets": {"TOKEN": "deploy_key"}, "environment": {"LEVEL": "[a-z]+"}});
+        let tried = Tried::sh(&world, "printf '%s|%s' \"${TOKEN-none}\" \"${LEVEL-none}\"", secrets);
+        let run = async |names: &[&str], given: bool| {
+            let call = tried.world.call_of(&json!({"kind": "script", "entry": "it"}), json!({}), |definition| {
+                let declared: Vec<Value> = names.iter().map(|name| json!({"name": name, "required": false})).collect();
+                definition.secrets = serde_json::from_value(json!(declared)).unwrap();
+            });
+            let ready = toolgate_engine::Runner::ready(&tried.scripts, &call.tool.definition).await;
+            let secrets = if given { vec![Secret::new("deploy_key", b"the value".to_vec())] } else { Vec::new() };
+            let outcome = toolgate_engine::Runner::run(&tried.scripts, testing::permit_with(call, secrets)).await;
+            (ready, outcome)
+        };
+        let stdout = |outcome: Outcome| done(outcome).result.structured.unwrap()["stdout"].clone();
+        assert_eq!(stdout(run(&["deploy_key"], true).await.1), "the value|none");
+        assert_eq!(stdout(run(&["deploy_key"], false).await.1), "none|none");
+        assert_eq!(stdout(run(&[], false).await.1), "none|none");
+        // One that the entry has no place for reaches nobody, and nobody finds that out by chance.
+        let (ready, outcome) = run(&["deploy_key", "other"], true).await;
+        for error in [ready.unwrap_err(), failed(outcome)] {
+            assert_eq!((error.code, error.reason()), (SandboxError, "tier_unavailable"));
+            assert!(error.message.contains("no variable for the secret `other`"), "{}", error.message);
+        }
+        // A caller does not set it, and who plans is shown its name.
+        assert_eq!(tried.refused(json!({"env": {"TOKEN": "mine"}})).await.reason(), "constraint");
+        assert!(tried.plan(json!({})).await.unwrap()["env"].as_array().unwrap().contains(&json!("TOKEN")));
+        for (members, word) in [
+            (json!({"secrets": {"LEVEL": "a"}, "set": {"LEVEL": "x"}}), "set otherwise"),
+            (json!({"secrets": {"A B": "a"}}), "no name of a variable"),
+        ] {
+            let problems = Tried::sh(&world, "true", members).scripts.problems();
+            assert!(problems[0].contains(word), "{problems:?}");
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
