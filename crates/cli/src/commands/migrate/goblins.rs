@@ -62,9 +62,9 @@ pub fn migrate(text: &str, folder: &Path) -> Result<Migration, String> {
     direct_commands(&root, &[], &mut found);
     let mut migration =
         Migration { text: text.to_owned(), rewritten: Vec::new(), left: Vec::new(), scripts: Scripts::default() };
-    for Found { tokens, command, ambiguous } in found {
+    for Found { tokens, command, unfit } in found {
         let entry = tokens.join("/");
-        let read = if ambiguous { Err(format!("it has `{INVOKE}`, too")) } else { command_line::read(&command) };
+        let read = unfit.map_or_else(|| command_line::read(&command), Err);
         let planned = read.and_then(|line| migration.scripts.plan(&entry, &line, folder));
         let rewritten = planned.and_then(|invoke| {
             let text = rewrite(&migration.text, &tokens, &invoke)?;
@@ -84,10 +84,11 @@ pub fn migrate(text: &str, folder: &Path) -> Result<Migration, String> {
 struct Found {
     tokens: Vec<String>,
     command: String,
-    ambiguous: bool,
+    /// Why it cannot be a command line that becomes a call.
+    unfit: Option<String>,
 }
 
-/// Every mapping with a `command`, in the order of the file.
+/// Every mapping with a `command`, in the order of the file. A mapping that is called so is an entry like any other.
 fn direct_commands(value: &Value, tokens: &[String], found: &mut Vec<Found>) {
     if tokens.len() > DEPTH_MAX {
         return;
@@ -103,8 +104,12 @@ fn direct_commands(value: &Value, tokens: &[String], found: &mut Vec<Found>) {
             for (name, member) in members {
                 match (name.as_str(), member) {
                     (COMMAND, Value::String(command)) => {
-                        let (command, ambiguous) = (command.clone(), members.contains_key(INVOKE));
-                        found.push(Found { tokens: tokens.to_vec(), command, ambiguous });
+                        let unfit = members.contains_key(INVOKE).then(|| format!("it has `{INVOKE}`, too"));
+                        found.push(Found { tokens: tokens.to_vec(), command: command.clone(), unfit });
+                    }
+                    (COMMAND, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+                        let unfit = Some("it is no text; write it as one line, in quotes".to_owned());
+                        found.push(Found { tokens: tokens.to_vec(), command: member.to_string(), unfit });
                     }
                     // Below a call stand its arguments, whatever they are called.
                     (INVOKE, _) => {}

@@ -83,10 +83,13 @@ old: {tool_layer_invoke: {tool_id: a}}
 
 #[test]
 fn what_cannot_be_rewritten_stays_and_says_why() {
-    let text = "a:\n  command: cat x | wc\nb:\n  command: make\nc:\n  command: ../up.sh\nd:\n  command: |\n    one\n    two\ne:\n  command: x\n  tool_layer_invoke: {tool_id: y}\n";
+    let text = "a:\n  command: cat x | wc\nb:\n  command: make\nc:\n  command: ../up.sh\nd:\n  command: |\n    one\n    two\ne:\n  command: x\n  tool_layer_invoke: {tool_id: y}\nf:\n  command: 7\ng:\n  command: [make, all]\nh:\n  command:\n";
     let migration = migrated(text);
     let left: Vec<_> = migration.left.iter().map(|left| left.entry.as_str()).collect();
-    assert_eq!(left, ["a", "c", "d", "e"]);
+    assert_eq!(left, ["a", "c", "d", "e", "f", "g", "h"]);
+    let no_text = migration.left[4..].iter().map(|left| (left.command.as_str(), left.why.as_str()));
+    let why = "it is no text; write it as one line, in quotes";
+    assert_eq!(no_text.collect::<Vec<_>>(), [("7", why), (r#"["make","all"]"#, why), ("null", why)]);
     assert_eq!(migration.rewritten.len(), 1);
     assert!(migration.text.contains("  command: cat x | wc\n") && !migration.text.contains("command: make"));
     assert!(migrate("a: &x {command: make}\nb: *x\n", Path::new(FOLDER)).is_err(), "two places in one text");
