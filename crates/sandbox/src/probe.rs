@@ -36,9 +36,13 @@ impl Offer {
         self.refused.is_none()
     }
 
-    /// A tier that nobody has set up.
+    /// A tier that nobody has set up, or that this program does not have.
     pub(crate) fn absent(tier: Tier) -> Self {
-        Self::refused(tier, "not configured".to_owned())
+        let why = match tier {
+            Tier::Vm => "left out of this version; use `gvisor`, or a worker on a machine of its own",
+            Tier::Process | Tier::Wasm | Tier::Gvisor => "not configured",
+        };
+        Self::refused(tier, why.to_owned())
     }
 
     pub(crate) fn refused(tier: Tier, why: String) -> Self {
