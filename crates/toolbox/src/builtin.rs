@@ -16,6 +16,7 @@ use toolgate_registry::floor::Floor;
 use toolgate_runners::{Databases, Scripts, Snippets};
 use toolgate_store::Store;
 
+use crate::pace::Pace;
 use crate::{
     append_note, calculator, database_read, delete_file, describe_tool, echo, find_note, get_status_check,
     get_task_status, http_get, http_request, json_query, list_agents, list_files, list_tools, manage_tools, now,
@@ -38,6 +39,8 @@ pub struct Tools {
     pub keyed: Keyed,
     /// What the operator lets tools use.
     pub entries: Arc<Entries>,
+    /// How often the operator's server of metrics is asked.
+    pub metrics: Pace,
     /// The operator's databases.
     pub databases: Databases,
     /// Where `write_file` writes, a folder for each tenant.
@@ -60,6 +63,7 @@ impl Tools {
             mailer: mailer.cloned(),
             keyed: keyed.clone(),
             entries: Arc::clone(entries),
+            metrics: Pace::new(query_gauge::ASKED_PER_MINUTE_MAX),
             databases: Databases::beside(entries, store.file()),
             files: data.join("files"),
             snippets: None,

@@ -26,6 +26,7 @@ mod list_tools;
 mod manage_tools;
 mod now;
 mod outgoing;
+mod pace;
 mod query_gauge;
 mod read_file;
 mod read_result;

@@ -17,6 +17,8 @@ const ENTRY: &str = "metrics";
 const LABELS_MAX: usize = 32;
 const SERIES_MAX: usize = 100;
 const QUERY_CHARS_MAX: usize = 4_000;
+/// By one tenant. Agents that look again and again would be a load of their own on what they look at.
+pub(crate) const ASKED_PER_MINUTE_MAX: u32 = 60;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +45,7 @@ pub(crate) async fn run(tools: &Tools, call: &Call) -> Outcome {
 async fn ask(tools: &Tools, call: &Call) -> Result<Value, Failure> {
     let (query, request, server) = asked(tools, call)?;
     let way = outgoing::way_to(tools, call, &server)?;
+    tools.metrics.take(call.tenant, tools.clock.now())?;
     let answer = outgoing::ask(tools, call, &way, request).await.map_err(in_its_words)?;
     let answer = outgoing::json_of(answer)?;
     let host = server.host_str().unwrap_or_default();

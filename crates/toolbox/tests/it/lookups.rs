@@ -330,6 +330,24 @@ async fn a_real_prometheus_answers_as_documented() {
 }
 
 #[tokio::test]
+async fn metrics_are_asked_for_so_often_in_a_minute() {
+    every_world(async |world| {
+        let server = Server::start(|_| json_answer(&vector(&[("a", "1")]))).await;
+        let runner = with_entries(&world, &json!({"metrics": {"url": server.url(""), "tenants": ["acme"]}}));
+        let ask = async || run(&runner, world.call("metrics_api.query_gauge", json!({"query": "up"})), vec![]).await;
+        for _ in 0..60 {
+            output(ask().await);
+        }
+        let refused = error(ask().await);
+        assert_eq!((refused.code, refused.reason(), refused.retry_after_s), (RateLimit, "rate", Some(60)));
+        assert_eq!(server.requests().len(), 60);
+        world.clock.advance(60);
+        output(ask().await);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn metrics_are_for_the_tenants_that_the_entry_names() {
     every_world(async |world| {
         let server = Server::start(|_| json_answer(&vector(&[]))).await;
