@@ -173,20 +173,22 @@ fn show(import: &Value, paint: Paint) -> String {
         lines.push(paint.bold(&clean(&text_of(row, "name"))));
         lines.push(tool_view::changes(&row["difference"], paint));
     }
-    let findings: Vec<(String, Finding)> = std::iter::once((String::new(), &import["findings"]))
+    let (notes, findings): (Vec<(String, Finding)>, Vec<_>) = std::iter::once((String::new(), &import["findings"]))
         .chain(rows.iter().map(|row| (text_of(row, "operation"), &row["findings"])))
         .flat_map(|(operation, found)| {
             let found: Vec<Finding> = serde_json::from_value(found.clone()).unwrap_or_default();
             found.into_iter().map(move |finding| (operation.clone(), finding))
         })
-        .filter(|(_, finding)| finding.severity != Severity::Note)
-        .collect();
+        .partition(|(_, finding)| finding.severity == Severity::Note);
     for (operation, finding) in findings.iter().take(SHOWN_MAX) {
         let place = if operation.is_empty() { text_of(import, "document") } else { operation.clone() };
         lines.push(clean(&finding.show(&place)));
     }
     if findings.len() > SHOWN_MAX {
         lines.push(paint.dim(&format!("{} more: see --json", counted_of(findings.len() - SHOWN_MAX, "finding"))));
+    }
+    if !notes.is_empty() {
+        lines.push(paint.dim(&format!("{}: see --json", counted_of(notes.len(), "note"))));
     }
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
