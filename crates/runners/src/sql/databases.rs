@@ -161,14 +161,16 @@ impl Databases {
             }
             return Err(unavailable(format!("there is no database `{name}` among the operator's entries")));
         };
-        database.ready(name).await
+        database.place(name)?;
+        let ready = database.ready().await;
+        ready.map_err(|error| ToolError { message: format!("the database `{name}`: {}", error.message), ..error })
     }
 
-    /// One line for each entry, for `doctor`.
+    /// One line for each entry, for `doctor`, which says beside it whose it is.
     pub async fn found(&self) -> Vec<(String, Result<(), ToolError>)> {
         let mut found = Vec::new();
         for (name, database) in self.read.iter() {
-            found.push((name.clone(), database.ready(name).await));
+            found.push((name.clone(), database.ready().await));
         }
         found
     }
@@ -246,12 +248,12 @@ impl Database {
             .map_err(|why| unavailable(format!("the operator's entry for the database `{name}` cannot be used: {why}")))
     }
 
-    async fn ready(&self, name: &str) -> Result<(), ToolError> {
-        let ready = match self.place(name)? {
-            Place::Sqlite(sqlite) => sqlite.ready().await,
-            Place::Postgres(postgres) => postgres.ready().await,
-        };
-        ready.map_err(|error| ToolError { message: format!("the database `{name}`: {}", error.message), ..error })
+    async fn ready(&self) -> Result<(), ToolError> {
+        match &self.place {
+            Ok(Place::Sqlite(sqlite)) => sqlite.ready().await,
+            Ok(Place::Postgres(postgres)) => postgres.ready().await,
+            Err(why) => Err(unavailable(format!("the operator's entry cannot be used: {why}"))),
+        }
     }
 }
 
