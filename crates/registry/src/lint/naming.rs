@@ -39,7 +39,7 @@ const MEGA_GRANDFATHERED: [&str; 2] = ["http_request", "manageTools"];
 /// Clients put a prefix of their own before a name of at most 64 characters.
 const NAME_CHARS_AIM: usize = 40;
 
-const VERBS: [&str; 105] = [
+const VERBS: [&str; 107] = [
     "accept",
     "activate",
     "add",
@@ -102,6 +102,7 @@ const VERBS: [&str; 105] = [
     "list",
     "load",
     "look",
+    "make",
     "manage",
     "merge",
     "move",
@@ -129,6 +130,7 @@ const VERBS: [&str; 105] = [
     "resolve",
     "restore",
     "retry",
+    "review",
     "revoke",
     "run",
     "save",
