@@ -69,7 +69,6 @@ pub(crate) fn failed(reason: &str, message: impl Into<String>) -> ToolError {
     ToolError::because(ErrorCode::SandboxError, reason, message)
 }
 
-/// That nothing has this name.
 /// Changes files on a thread that may block. Where that thread breaks nobody knows how far it came.
 pub(crate) async fn changed<J: Send + 'static>(
     call: &Call,
@@ -89,6 +88,7 @@ pub(crate) async fn changed<J: Send + 'static>(
     }
 }
 
+/// That nothing has this name.
 pub(crate) fn missing(path: &str) -> ToolError {
     invalid("path", format!("there is no `{path}` in the tenant's folder; `list_files` tells what there is"))
 }
