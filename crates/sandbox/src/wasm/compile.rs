@@ -111,6 +111,13 @@ impl Inner {
 
     fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<Prepared, SandboxError> {
         let unfit = |why: String| SandboxError::Component { why };
+        match bytes {
+            [b'\0', b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => {}
+            [b'\0', b'a', b's', b'm', ..] => {
+                return Err(unfit("it is a WebAssembly module, which is not a component yet".to_owned()));
+            }
+            _ => return Err(unfit("it is no WebAssembly component, by its first bytes".to_owned())),
+        }
         let component = Component::new(&self.engine, bytes).map_err(|error| unfit(said(&error)))?;
         let prepared = self.keep(digest, &component).map_err(unfit)?;
         self.kept.keep_component(digest, &component);

@@ -258,10 +258,9 @@ async fn a_component_that_is_none_is_refused_with_a_reason() {
     let middle = bent.len() / 2;
     bent[middle..middle + 64].fill(0xff);
     let cases: [(Vec<u8>, &str); 6] = [
-        (Vec::new(), "cannot be used"),
-        (b"not wasm at all".to_vec(), "cannot be used"),
-        // A module that is no component.
-        (b"\0asm\x01\0\0\0".to_vec(), "cannot be used"),
+        (Vec::new(), "cannot be used: it is no WebAssembly component"),
+        (b"not wasm at all".to_vec(), "cannot be used: it is no WebAssembly component"),
+        (b"\0asm\x01\0\0\0".to_vec(), "cannot be used: it is a WebAssembly module"),
         (component(&[]), "neither `run` nor `examine`"),
         (cut, "cannot be used"),
         (bent, "cannot be used"),
