@@ -225,7 +225,8 @@ def tool(function=None, *, name=None, description=None, risk=None, mode=Mode.BLO
          input_schema=None, output_schema=None, **more):
     """Makes a tool of a function: its name, its docstring and its type hints are the definition.
 
-    A parameter is described by `Annotated[str, "what it is"]`; a parameter annotated `ToolContext` gets the context.
+    A parameter is described by `Annotated[str, "what it is", {"maxLength": 80}]`, with members of its schema or without; a
+    parameter annotated `ToolContext` gets the context.
     `more` is added to the definition as it is: `title`, `tags`, `examples`, `timeout_ms` and so on.
     """
     if function is None:
@@ -295,14 +296,15 @@ _SIMPLE = {str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "n
 
 def _schema(hint, where):
     """The JSON Schema of a type hint."""
-    if isinstance(hint, typing.Hashable) and hint in _SIMPLE:
-        return dict(_SIMPLE[hint])
     origin, args = typing.get_origin(hint), typing.get_args(hint)
+    # Before all else: one with members of a schema has no hash.
     if origin is typing.Annotated:
         schema = _schema(args[0], where)
         for more in args[1:]:
             schema.update({"description": more} if isinstance(more, str) else more if isinstance(more, dict) else {})
         return schema
+    if isinstance(hint, typing.Hashable) and hint in _SIMPLE:
+        return dict(_SIMPLE[hint])
     if origin is typing.Literal:
         kinds = {type(one) for one in args}
         kind = _SIMPLE.get(kinds.pop(), {}) if len(kinds) == 1 else {}

@@ -6,7 +6,7 @@ from toolgate import ToolContext, ToolError, serve, tool
 
 
 class Count(TypedDict):
-    words: Annotated[int, "How many words there are."]
+    words: Annotated[int, "How many words there are.", {"minimum": 0}]
 
 
 class Tried(TypedDict):
