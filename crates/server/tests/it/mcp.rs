@@ -465,13 +465,12 @@ async fn a_state_is_spent_for_every_replica() {
     let url = asked.result()["inputRequests"]["approval"]["params"]["url"].as_str().unwrap();
     approve(&worlds[0], url.rsplit_once("/calls/").unwrap().1).await;
     let again = json!({"name": WRITE, "arguments": file("a.txt"), "requestState": asked.result()["requestState"]});
-    let both = worlds.each_ref().map(|world| client.send(world, "tools/call", again.clone()));
-    let [left, right] = both;
-    let (left, right) = tokio::join!(left, right);
+    let resumed = async |world: &World| client.send(world, "tools/call", again.clone()).await;
+    let (left, right) = tokio::join!(resumed(&worlds[0]), resumed(&worlds[1]));
     let handed_over = [&left, &right].iter().filter(|said| said.result()["isError"] == false).count();
     assert_eq!(handed_over, 1, "{:#} {:#}", left.answer(), right.answer());
     for world in worlds {
-        assert_eq!(client.send(&world, "tools/call", again.clone()).await.result()["isError"], true);
+        assert_eq!(resumed(&world).await.result()["isError"], true);
         world.app.close().await;
     }
 }
