@@ -99,7 +99,7 @@ async fn images_and_tables_are_attached() {
         let mut rows = vec![json!({"name": "=1+1", "n": 1}), json!({"name": "b", "n": 2})];
         let envelope = world.call("tables", json!({"value": {"rows": rows}})).await;
         assert!(envelope.attachments.is_empty(), "whoever reads it has all of it");
-        rows.push(json!({"name": "c".repeat(16_000), "n": 3}));
+        rows.push(json!({"name": "c".repeat(17_000), "n": 3}));
         let envelope = world.call("tables", json!({"value": {"rows": rows}})).await;
         assert_eq!(envelope.attachments[0].kind.as_str(), "table");
         let (content_type, bytes) = attached(&world, &owner, &envelope, 0).await;
