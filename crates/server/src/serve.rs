@@ -264,7 +264,7 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
 
 /// Whether it is a name or an address, whoever's.
 fn is_name(host: &str) -> bool {
-    !host.is_empty() && host.parse::<Authority>().is_ok_and(|parsed| parsed.as_str() == host && !host.contains('@'))
+    !host.is_empty() && host.parse::<Authority>().is_ok_and(|parsed| parsed.host() == host)
 }
 
 fn is_known(app: &App, host: &str) -> bool {
