@@ -8,8 +8,10 @@ use std::sync::Arc;
 use serde_json::json;
 use toolgate_contracts::upstream::{ConnectionOf, OauthGrant, UpstreamOauth};
 use toolgate_contracts::{
-    Caller, Fault, FaultKind, Permission, Principal, SecretInfo, SecretPlace, SecretScope, Slug, TenantId, Upstream,
+    Caller, Fault, FaultKind, Permission, Principal, Runner, SecretInfo, SecretPlace, SecretScope, Slug, TenantId,
+    Upstream,
 };
+use toolgate_registry::toolset::View;
 use toolgate_store::Change;
 use toolgate_store::audit::Entry;
 use toolgate_store::upstreams::StoredUpstream;
@@ -160,11 +162,17 @@ impl Engine {
             return Err(Fault::new(FaultKind::Forbidden, told, "use a person's own key, or sign in"));
         }
         let snapshot = self.registry.snapshot();
-        let stored = snapshot.tenant(caller.tenant)?.upstreams.get(name).cloned();
+        let registry = snapshot.tenant(caller.tenant)?;
+        let today = self.clock.now().day();
+        let view = View::of(registry, caller, &today)?;
+        let stored = registry.upstreams.get(name).cloned();
         let stored = stored.ok_or_else(|| {
-            // Its tools are everybody's to see, so that it is there is no secret.
-            let is_shared = snapshot.tenant(TenantId::SYSTEM).is_ok_and(|system| system.upstreams.contains_key(name));
-            if is_shared { shared(name) } else { Fault::not_found("upstream", name) }
+            // Of a server none of whose tools they have, they do not learn that it is there.
+            let is_shown = view.tools().any(|(tool, _)| {
+                let of_system = tool.tool.tenant == TenantId::SYSTEM;
+                of_system && matches!(&tool.definition.runner, Runner::Mcp(runner) if runner.server == name.as_str())
+            });
+            if is_shown { shared(name) } else { Fault::not_found("upstream", name) }
         })?;
         let Some(oauth) = stored.spec.oauth().cloned() else {
             let told = format!("the server `{name}` takes no connections");

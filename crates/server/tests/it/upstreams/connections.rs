@@ -494,3 +494,36 @@ async fn whoever_listens_at_a_server_is_cut_off_when_it_is_disconnected_or_remov
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_the_system_is_there_only_for_those_who_have_one_of_its_tools() {
+    every_world(async |world| {
+        let (fake, serving) = start(world).await;
+        let url = format!("{}/mcp", locked(&fake).base());
+        let operator = As::OwnerOf("system");
+        let spec = json!({"name": "common", "era": "2025-06-18", "transport": {"kind": "http", "url": url}, "auth": {"oauth": {}}});
+        world.send(&operator, "PUT", "/upstreams/common", spec).await.ok();
+        let begin = json!({"redirect": REDIRECT, "scope": "org"});
+        let without = key(world, "admin", json!(["secrets.user"])).await;
+        let ask = async |who: &As, name: &str| {
+            world.send(who, "POST", &format!("/upstreams/{name}/connect"), begin.clone()).await
+        };
+        // Nobody has read it yet, so it has no tools.
+        for who in [&As::Owner, &without] {
+            let (there, nowhere) = (ask(who, "common").await.refused(404), ask(who, "nowhere").await.refused(404));
+            assert_eq!(there.to_string().replace("common", "nowhere"), nowhere.to_string());
+        }
+        let begun = world.send(&operator, "POST", "/upstreams/common/connect", begin.clone()).await.ok();
+        let page = Url::parse(begun["address"].as_str().unwrap()).unwrap();
+        let body = json!({"answer": yes(&fake, &page), "scope": "org"});
+        world.send(&operator, "POST", "/upstreams/common/connected", body).await.ok();
+        world.tool("common.say").await.ok();
+        let told = ask(&As::Owner, "common").await.refused(403);
+        assert!(told["detail"].as_str().unwrap().contains("the system tenant's"), "{told:#}");
+        ask(&without, "common").await.refused(404);
+        world.send(&As::Owner, "PUT", "/tools/common.say/enabled", json!({"enabled": false})).await.ok();
+        ask(&As::Owner, "common").await.refused(404);
+        serving.abort();
+    })
+    .await;
+}
