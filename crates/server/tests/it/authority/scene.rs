@@ -249,7 +249,8 @@ impl Scene {
             }
             "run" if OF_WORKFLOWS.iter().any(|end| route.ends_with(end)) => {
                 let workflow = Box::pin(self.object(&Route::new("GET", ""), "workflow")).await;
-                let path = format!("/api/v1/workflows/{workflow}/runs");
+                // To its end: before, there may be no node yet to be seen.
+                let path = format!("/api/v1/workflows/{workflow}/runs?wait=60");
                 text(&self.make("POST", &path, json!({"input": {}})).await, "run_id")
             }
             "run" if OF_AGENTS.iter().any(|end| route.ends_with(end)) => self.agent_run(n).await,
