@@ -11,7 +11,7 @@ use toolgate_contracts::workflow::NodeState;
 use toolgate_contracts::{Caller, Fault, Page, RunId, Timestamp};
 use toolgate_store::cursor::ListOf;
 use toolgate_store::runs::Run;
-use toolgate_store::workflow_runs::{NodePlace, NodeStanding, WorkflowNode, WorkflowStands};
+use toolgate_store::workflow_runs::{NodePlace, NodeStanding, WorkflowNode, WorkflowRun, WorkflowStands};
 use utoipa::ToSchema;
 
 use crate::Workflows;
@@ -62,8 +62,11 @@ impl Workflows {
         if kept.is_open && !self.at().contains(&run) {
             self.take_up_one(run).await?;
         }
-        let nodes = self.page(caller, run, NodesWanted::default()).await?;
-        let found = self.read_by(caller, run).await?;
+        let (kept, nodes, found) = match self.parts(caller, run).await? {
+            // It ended while it was read: what it gave and how its nodes stand are of a moment before.
+            (kept, _, found) if kept.is_open && found.state.is_final() => self.parts(caller, run).await?,
+            parts => parts,
+        };
         Ok(WorkflowRunView {
             run_id: run,
             workflow: kept.workflow,
@@ -75,6 +78,15 @@ impl Workflows {
             standing: store.workflow_standing(caller.tenant, run).await?,
             nodes,
         })
+    }
+
+    /// What is kept of a run, its first nodes, and the run: last, because its labels are those of all that was read.
+    async fn parts(&self, caller: &Caller, run: RunId) -> Result<(WorkflowRun, Page<WorkflowNode>, Run), Fault> {
+        let kept = self.registry().store().workflow_run(caller.tenant, run).await?;
+        let kept = kept.ok_or_else(|| Fault::not_found("run", run))?;
+        let nodes = self.page(caller, run, NodesWanted::default()).await?;
+        let found = self.read_by(caller, run).await?;
+        Ok((kept, nodes, found))
     }
 
     /// Nodes of a run, to whoever may look at it.
