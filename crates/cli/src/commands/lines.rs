@@ -12,9 +12,14 @@ pub fn pretty(value: &Value) -> String {
     }
 }
 
-/// Nothing where they are the same.
+/// Nothing where they are the same. In which order members stand is no difference.
 pub fn compared(before: &Value, now: &Value, paint: Paint) -> String {
-    let (before, now) = (pretty(before), pretty(now));
+    let ordered = |value: &Value| {
+        let mut value = value.clone();
+        value.sort_all_objects();
+        pretty(&value)
+    };
+    let (before, now) = (ordered(before), ordered(now));
     if before == now {
         return String::new();
     }
@@ -28,4 +33,23 @@ pub fn compared(before: &Value, now: &Value, paint: Paint) -> String {
         }
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn in_which_order_members_stand_is_no_difference() {
+        let before = json!({"schema": {"type": "object", "properties": {"text": {"type": "string", "title": "T"}}}});
+        let now = json!({"schema": {"properties": {"text": {"title": "T", "type": "string"}}, "type": "object"}});
+        assert_eq!(compared(&before, &now, Paint::PLAIN), "");
+        let mut now = now;
+        now["about"] = "Any text.".into();
+        let lines = compared(&before, &now, Paint::PLAIN);
+        let changed: Vec<&str> = lines.lines().filter(|line| !line.starts_with("  ")).collect();
+        assert_eq!(changed, ["+   \"about\": \"Any text.\","], "{lines}");
+    }
 }
