@@ -28,6 +28,8 @@ use crate::tool_md;
 const BESIDE: [&str; 2] = ["_meta", "icons"];
 /// Hexadecimal digits behind a name that had to be shortened.
 const TAIL_CHARS: usize = 8;
+/// How many of their pairs of letters two texts share at least that say much the same.
+const ALIKE_MIN: f64 = 0.6;
 
 /// A tool that can be registered.
 #[derive(Clone, Debug)]
@@ -301,9 +303,15 @@ pub fn as_said_now(accepted: &Definition, offered: &Definition) -> Definition {
     Definition { version: None, secrets: offered.secrets.clone(), timeout_ms: offered.timeout_ms, ..accepted.clone() }
 }
 
-/// Whether two tools take and give the same, so that one may be the other under a new name.
-pub fn same_shape(one: &Definition, other: &Definition) -> bool {
-    !one.input_less && one.input_schema == other.input_schema && one.output_schema == other.output_schema
+/// Whether two tools take and give the same, so that one may be the other under a new name. Tools that take nothing are
+/// alike in that; of those, their words or their names tell.
+pub fn may_be_renamed(one: &Definition, other: &Definition) -> bool {
+    let is_alike =
+        |one: &str, other: &str| strsim::sorensen_dice(&one.to_lowercase(), &other.to_lowercase()) >= ALIKE_MIN;
+    let own = |definition: &Definition| definition.name.as_str().rsplit('.').next().unwrap_or_default().to_owned();
+    one.input_schema == other.input_schema
+        && one.output_schema == other.output_schema
+        && (!one.input_less || is_alike(&one.description, &other.description) || is_alike(&own(one), &own(other)))
 }
 
 #[cfg(test)]

@@ -148,3 +148,23 @@ fn what_cannot_be_sent_in_headers_is_not_taken_from_an_address() {
         assert!(codes(&spec(json!({})), wrong).is_empty(), "a process is sent no headers");
     }
 }
+
+#[test]
+fn a_tool_that_is_called_otherwise_is_known_by_what_it_takes_or_by_its_words() {
+    let offered = |name: &str, about: &str, schema: Value| {
+        let said = tool(name, json!({"description": about, "inputSchema": schema}));
+        definition(&spec(json!({})), &said).unwrap().definition
+    };
+    let path = || json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    let nothing = || json!({"type": "object"});
+    let check = |old: Definition, new: Definition, expected: bool| {
+        assert_eq!(may_be_renamed(&old, &new), expected, "{} {}", old.name, new.name);
+    };
+    check(offered("read", "Reads a file.", path()), offered("fetch", "Sends what there is.", path()), true);
+    check(offered("read", "Reads a file.", path()), offered("read2", "Reads a file.", nothing()), false);
+    // All that take nothing would be one another's.
+    let old = || offered("list_issues", "Lists the issues that are open in the project.", nothing());
+    check(old(), offered("sync", "Lists all issues that are open in the project.", nothing()), true);
+    check(old(), offered("list_issues_v2", "Gives what waits for somebody, newest first.", nothing()), true);
+    check(old(), offered("ping", "Says whether the server is well.", nothing()), false);
+}

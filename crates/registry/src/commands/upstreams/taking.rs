@@ -100,7 +100,9 @@ impl Taking<'_> {
             return Ok(());
         }
         let renamed = gone.iter().find(|(_, old)| {
-            old.tool.newest_released().is_some_and(|old| upstream::same_shape(&old.published.definition, &definition))
+            old.tool
+                .newest_released()
+                .is_some_and(|old| upstream::may_be_renamed(&old.published.definition, &definition))
         });
         if let Some((old, _)) = renamed
             && !self.spec.accepts.contains(&DriftClass::Rename)
