@@ -97,7 +97,9 @@ impl LinkError {
             Self::Rpc(_) => "correct what was sent, if that is the reason",
             Self::Timeout { .. } => "allow more time, or look at what the server does",
             Self::Cancelled { .. } => "send it again if it is still wanted",
-            Self::Closed { .. } | Self::Session => "try again; `toolgate upstream` shows what the server said last",
+            Self::Closed { .. } | Self::Session => {
+                "try again; `toolgate upstream show NAME` says what the server said last"
+            }
             Self::Unreadable { .. } | Self::TooLarge { .. } => "ask the server's owner",
             Self::Revision { .. } => "update the server, or this gate",
             Self::Resting { .. } => "look at the server; it is tried again by itself",
