@@ -143,6 +143,12 @@ fn the_servers_of_a_file_go_behind_the_gate_and_come_back() {
     let done = home.run(&["import", "claude-desktop", &file, "--add-entries", "--take-secrets"]);
     let all = format!("{}{}", done.stdout, done.stderr);
     assert_eq!(done.code, 1, "one stays, because it is switched off: {all}");
+    let changed = |said: &str| {
+        let (_, after) = said.split_once("in the file:\n").unwrap_or_else(|| panic!("{said}"));
+        after.split("\n\n").next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(changed(&done.stdout), changed(&planned.stdout));
+    assert!(planned.stderr.contains("one that cannot stays in the file"), "{}", planned.stderr);
     assert!(done.stderr.contains("with the secrets that were in it"), "{all}");
     let left = servers(&file);
     assert_eq!(left.as_object().unwrap().keys().collect::<Vec<_>>(), ["off", "toolgate"], "{left}");

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use toolgate_toolbox::yaml;
 
 use super::Kind;
-use super::clients::{OWN_NAME, Row, shell};
+use super::clients::{OWN_NAME, Outcome, Row, shell};
 use super::document::{Document, Section};
 use super::servers;
 use crate::failure::Failure;
@@ -75,6 +75,11 @@ impl Shown<'_> {
             note(&format!("Start {} again to use what is behind the gate.", self.kind.title()));
         } else if self.dry {
             note("Nothing was written.");
+            if self.rows.iter().any(|row| row.outcome == Outcome::New) {
+                note(
+                    "Whether a server can be reached is tried when it is put behind the gate; one that cannot stays in the file.",
+                );
+            }
         }
         Ok(())
     }
@@ -118,12 +123,9 @@ impl Shown<'_> {
                 clean(text.trim_end())
             ));
         }
-        if self.dry && !self.difference.is_empty() {
-            parts.push(format!(
-                "{}\n{}",
-                paint.bold("What would change in the file:"),
-                clean(self.difference.trim_end())
-            ));
+        if !self.difference.is_empty() {
+            let heading = if self.dry { "What would change in the file:" } else { "What changed in the file:" };
+            parts.push(format!("{}\n{}", paint.bold(heading), clean(self.difference.trim_end())));
         }
         let snippet = serde_json::to_string_pretty(&self.snippet).unwrap_or_default();
         parts.push(format!(
