@@ -7,7 +7,7 @@
 //! Deliberately absent: registering what a server offers, which is the registry's.
 
 mod answer;
-pub(crate) mod beside;
+pub mod beside;
 mod connecting;
 mod keeper;
 mod listed;

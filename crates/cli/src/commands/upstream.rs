@@ -4,7 +4,9 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use serde_json::{Map, Value, json};
 
-use super::{lines, list, tool_view, upstream_connect};
+use toolgate_mcp::runner::beside::{GET, READ, is_beside};
+
+use super::{counted_of, lines, list, tool_view, upstream_connect};
 use crate::args::{AddUpstream, UpstreamCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
@@ -241,18 +243,31 @@ fn added(saved: &Value, output: &Output) -> Done {
     } else if let Some(problem) = saved["problem"].as_str() {
         format!("Saved {name}. It cannot be read yet: {problem}")
     } else {
-        let count =
-            |outcome: &str| tools_of(&saved["reading"]).iter().filter(|tool| tool["outcome"] == json!(outcome)).count();
-        let taken = count("new") + count("unchanged") + count("updated") + count("back");
-        match count("refused") {
-            0 => format!("Saved {name}: {taken} tools."),
-            refused => format!(
-                "Saved {name}: {taken} tools, and {refused} that are refused; see `toolgate upstream show {name}`."
-            ),
+        let (had, refused) = counted_tools(tools_of(&saved["reading"]));
+        match refused {
+            0 => format!("Saved {name}: {had}."),
+            refused => format!("Saved {name}: {had}; {refused} refused, see `toolgate upstream show {name}`."),
         }
     };
     output.say(saved, &sentence)?;
     Ok(Exit::Done)
+}
+
+/// What can be used of a server, in words, and how many of its tools are refused. What stands for something that is no
+/// tool is not counted with them.
+fn counted_tools(tools: &[Value]) -> (String, usize) {
+    let is = |tool: &&Value, outcomes: &[&str]| tool["outcome"].as_str().is_some_and(|is| outcomes.contains(&is));
+    let usable = tools.iter().filter(|tool| is(tool, &["new", "unchanged", "updated", "back"]));
+    let (beside, own): (Vec<String>, Vec<String>) =
+        usable.map(|tool| text_of(tool, "tool")).partition(|tool| is_beside(tool));
+    let mut also = vec![(READ, "resources"), (GET, "prompts")];
+    also.retain(|(stands, _)| beside.iter().any(|tool| tool == stands));
+    let also: Vec<&str> = also.into_iter().map(|(_, what)| what).collect();
+    let mut had = counted_of(own.len(), "tool");
+    if !also.is_empty() {
+        had = format!("{had}, and its {}", also.join(" and "));
+    }
+    (had, tools.iter().filter(|tool| is(tool, &["refused"])).count())
 }
 
 fn tools_of(reading: &Value) -> &[Value] {
@@ -388,4 +403,25 @@ fn suggestions(review: &Value, paint: Paint) -> String {
     format!(
         "{table}\n\nA hint is a claim. Look at the tool, then: toolgate upstream review SERVER --class TOOL=CLASS --reason WHY"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_for_resources_and_prompts_is_not_counted_as_tools() {
+        #[track_caller]
+        fn check(tools: &[(&str, &str)], expected: (&str, usize)) {
+            let tools: Vec<Value> =
+                tools.iter().map(|(tool, outcome)| json!({"tool": tool, "outcome": outcome})).collect();
+            let (had, refused) = counted_tools(&tools);
+            assert_eq!((had.as_str(), refused), expected);
+        }
+        check(&[], ("0 tools", 0));
+        check(&[("a", "new"), ("b", "refused"), ("c", "offered")], ("1 tool", 1));
+        let all = [("a", "unchanged"), ("b", "back"), (READ, "new"), (GET, "new"), ("completion/complete", "new")];
+        check(&all, ("2 tools, and its resources and prompts", 0));
+        check(&[("a", "new"), (GET, "updated"), (READ, "refused")], ("1 tool, and its prompts", 1));
+    }
 }
