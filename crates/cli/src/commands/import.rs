@@ -7,6 +7,8 @@ mod entries;
 mod servers;
 mod shown;
 
+pub use self::clients::shell;
+
 use std::path::Path;
 
 use serde_json::{Value, json};

@@ -6,12 +6,13 @@ use serde_json::{Map, Value, json};
 
 use toolgate_mcp::runner::beside::{GET, READ, is_beside};
 
+use super::import::shell;
 use super::{counted_of, lines, list, tool_view, upstream_connect};
 use crate::args::{AddUpstream, UpstreamCommand};
 use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::input;
-use crate::output::{Detail, Output, Paint, Table, clean, items_of, note, text_of, time_of};
+use crate::output::{Detail, Output, Paint, Table, clean, clean_line, items_of, note, text_of, time_of};
 
 const SPEC_BYTES_MAX: usize = 256 * 1024;
 const ANSWER_BYTES_MAX: u64 = 64;
@@ -362,6 +363,15 @@ fn detail(upstream: &Value, paint: Paint) -> String {
             "{text}\n\nTo accept this: toolgate upstream accept {name} --seen {seen}\nTo refuse it: toolgate upstream refuse {name} --seen {seen}"
         );
     }
+    let refused: Vec<String> = offers
+        .iter()
+        .filter(|offer| !offer["refused_by"].is_null())
+        .map(|offer| format!("--tool {}", shell(&clean_line(&text_of(offer, "tool")))))
+        .collect();
+    if let Some(seen) = upstream["seen"].as_str().filter(|_| !refused.is_empty()) {
+        let (name, tools) = (text_of(upstream, "name"), refused.join(" "));
+        text = format!("{text}\n\nTo accept what was refused: toolgate upstream accept {name} {tools} --seen {seen}");
+    }
     format!("{text}\n\n{}", read(reading, paint))
 }
 
@@ -423,5 +433,17 @@ mod tests {
         let all = [("a", "unchanged"), ("b", "back"), (READ, "new"), (GET, "new"), ("completion/complete", "new")];
         check(&all, ("2 tools, and its resources and prompts", 0));
         check(&[("a", "new"), (GET, "updated"), (READ, "refused")], ("1 tool, and its prompts", 1));
+    }
+
+    #[test]
+    fn what_was_refused_can_be_accepted_by_the_line_that_is_shown() {
+        let offer = |tool: &str, by: Option<&str>| json!({"tool": tool, "refused_by": by, "before": {}, "after": {}});
+        let mut upstream = json!({"name": "notes", "seen": "5e", "offers": [offer("it's", Some("ada"))]});
+        let shown = detail(&upstream, Paint::PLAIN);
+        let line = "To accept what was refused: toolgate upstream accept notes --tool \"it's\" --seen 5e";
+        assert!(shown.contains(line) && !shown.contains("To accept this"), "{shown}");
+        upstream["offers"] = json!([offer("a", None)]);
+        let shown = detail(&upstream, Paint::PLAIN);
+        assert!(shown.contains("To accept this") && !shown.contains("refused: "), "{shown}");
     }
 }

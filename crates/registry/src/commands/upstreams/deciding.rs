@@ -27,11 +27,10 @@ impl Registry {
         Ok(ShownOffers { offers: offers.into_iter().map(shown).collect(), seen })
     }
 
-    /// Names what is offered, and by whom.
+    /// Names what is offered, and by whom. Who refused some of it is no part of that: it is the same offer.
     async fn seen(&self, tenant: TenantId, name: &Slug, place: Digest, offers: &[Offer]) -> Result<Digest, Fault> {
         let server = self.last_reading(tenant, name).await?.map(|(reading, _)| reading.server);
-        let offer =
-            |offer: &Offer| json!([offer.tool, offer.digest, offer.class, offer.replaces, offer.refused.is_some()]);
+        let offer = |offer: &Offer| json!([offer.tool, offer.digest, offer.class, offer.replaces]);
         let offers: Vec<Value> = offers.iter().map(offer).collect();
         Ok(strict::digest(&json!({"place": place, "server": server, "offers": offers})))
     }
