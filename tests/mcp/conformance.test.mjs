@@ -34,6 +34,16 @@ const SCENARIOS = {
     'prompts-list',
     'server-session-lifecycle',
   ],
+  '2025-06-18': [
+    'server-initialize',
+    'ping',
+    'logging-set-level',
+    'tools-list',
+    'resources-list',
+    'prompts-list',
+    'server-session-lifecycle',
+  ],
+  '2025-03-26': ['server-session-lifecycle'],
 }
 
 for (const [revision, scenarios] of Object.entries(SCENARIOS)) {
