@@ -177,6 +177,25 @@ gateTest('what a server asks goes where the operator says, under its name', (gat
     const mute = await modern(gate, '/mcp/mute', 'tools/call', call, { can: form })
     assert.equal(mute.isError, true)
     assert.match(words(mute), /asks for more.*nothing was answered/)
+    // Nor for the caller's model or folders, however ready the client is.
+    const able = { can: { ...form, sampling: {}, roots: {} } }
+    for (const [name, given] of [['test_sampling', { prompt: 'Say hi.' }], ['test_input_required_result_list_roots', {}]]) {
+      const refused = await modern(gate, '/mcp/mute', 'tools/call', { name, arguments: given }, able)
+      assert.equal(refused.isError, true, JSON.stringify(refused))
+    }
+
+    // An address to open is one of the web, and whoever is asked reads whose it is.
+    await behind(gate, url, 'fixture')
+    const opens = (place) => {
+      const opening = { name: 'open_address', arguments: { url: place } }
+      return modern(gate, '/mcp/fixture', 'tools/call', opening, { can: { elicitation: { url: {} } } })
+    }
+    const [page] = Object.values((await opens('https://sign-in.example/x')).inputRequests)
+    assert.equal(page.params.message, 'The server `fixture` asks: Sign in again.')
+    for (const place of ['javascript:alert(1)', 'file:///etc/passwd', 'https://toolgate@evil.example/']) {
+      const refused = await opens(place)
+      assert.equal(refused.isError, true, JSON.stringify(refused))
+    }
   }),
 )
 
