@@ -1,8 +1,9 @@
 //! A tool of a server behind the gate, called over the protocol: beside the same call to that server itself, and beside
-//! another gateway in front of it, each at several numbers of connections.
+//! other gateways in front of it, each at several numbers of connections.
 //!
 //! The server is the bare one of `bench/beside`; Toolgate is the program that people run, with what it switches on by
-//! itself. A gateway to compare with is one that its program is there of: `target/beside/bin/mcp-proxy`.
+//! itself. The gateways are those of the registries that `scripts/bench-beside` could get: `mcp-proxy` of crates.io and
+//! `fastmcp` of PyPI. One that is not there, or does not answer, is named in the table.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,16 @@ pub fn run(report: &mut Report) -> Result<(), Failure> {
     let bare = Server::of(&programs.bare, &[])?;
     let folder = tempfile::tempdir()?;
     let gate = Gate::open(&programs.toolgate, folder.path(), &bare)?;
-    let proxy = programs.proxy.as_deref().map(|program| Proxy::open(program, folder.path(), &bare)).transpose()?;
+    let mut gateways = Vec::new();
+    for (name, opened) in [
+        ("mcp-proxy", Gateway::mcp_proxy(&programs, folder.path(), &bare)),
+        ("fastmcp", Gateway::fastmcp(&programs, &bare)),
+    ] {
+        match opened {
+            Ok(gateway) => gateways.push((name, gateway)),
+            Err(why) => report.note(&format!("{name} is left out: {why}")),
+        }
+    }
 
     let to_bare = call("/mcp", "echo", None);
     let to_own = call("/mcp", "echo", Some(&gate.key));
@@ -35,18 +45,22 @@ pub fn run(report: &mut Report) -> Result<(), Failure> {
         let direct = exchange(&bare, &to_bare, connections)?;
         let own = exchange(&gate.server, &to_own, connections)?;
         let behind = exchange(&gate.server, &to_served, connections)?;
-        let mut told = |what: &str, cost: &Cost| {
+        let told = |report: &mut Report, what: &str, cost: &Cost| {
             let label = |metric: &str| format!("{connections} connections, {what}, {metric}");
             report.line(label("calls"), "1/s", cost.per_second, Some(direct.per_second));
             report.line(label("p50"), "us", cost.measured.median, Some(direct.measured.median));
             report.line(label("p99"), "us", cost.measured.p99, Some(direct.measured.p99));
             report.line(label("CPU of that process"), "us", cost.measured.cpu, Some(direct.measured.cpu));
         };
-        told("the bare server itself", &direct);
-        told("Toolgate, a tool of its own", &own);
-        told("Toolgate, the bare server's tool", &behind);
-        if let Some(proxy) = &proxy {
-            told("mcp-proxy, the bare server's tool", &exchange(&proxy.server, &proxy.request, connections)?);
+        told(report, "the bare server itself", &direct);
+        told(report, "Toolgate, a tool of its own", &own);
+        told(report, "Toolgate, the bare server's tool", &behind);
+        for (name, gateway) in &gateways {
+            match exchange(&gateway.server, &gateway.request, connections) {
+                Ok(cost) => told(report, &format!("{name}, the bare server's tool"), &cost),
+                // That it breaks under this load is a result too.
+                Err(why) => report.note(&format!("{connections} connections, {name}: {why}")),
+            }
         }
         if connections == 1 {
             let added = (behind.measured.median - direct.measured.median) / direct.measured.median;
@@ -66,8 +80,8 @@ pub fn run(report: &mut Report) -> Result<(), Failure> {
         memory(&gate.server),
         Some(memory(&bare)),
     );
-    if let Some(proxy) = &proxy {
-        report.line("memory after it all, mcp-proxy", "MB", memory(&proxy.server), Some(memory(&bare)));
+    for (name, gateway) in &gateways {
+        report.line(format!("memory after it all, {name}"), "MB", memory(&gateway.server), Some(memory(&bare)));
     }
     println!("{}, load {:.2}", Clock::System.now(), process::load());
     Ok(())
@@ -77,7 +91,8 @@ pub fn run(report: &mut Report) -> Result<(), Failure> {
 struct Programs {
     toolgate: PathBuf,
     bare: PathBuf,
-    proxy: Option<PathBuf>,
+    /// Where programs of others are.
+    beside: PathBuf,
 }
 
 impl Programs {
@@ -85,18 +100,14 @@ impl Programs {
         let here = std::env::current_exe()?;
         let release = here.parent().ok_or("this program is in no folder")?;
         let target = release.parent().ok_or("this program is in no folder")?;
-        let there = |path: PathBuf| {
-            let is_there = path.is_file();
-            let missing = format!("{} is not there; `make bench-mcp` builds it", path.display());
-            is_there.then_some(path).ok_or(missing)
-        };
-        let proxy = target.join("beside/bin/mcp-proxy");
-        Ok(Self {
-            toolgate: there(release.join("toolgate"))?,
-            bare: there(target.join("beside/release/beside"))?,
-            proxy: proxy.is_file().then_some(proxy),
-        })
+        let beside = target.join("beside");
+        Ok(Self { toolgate: there(release.join("toolgate"))?, bare: there(beside.join("release/beside"))?, beside })
     }
+}
+
+fn there(path: PathBuf) -> Result<PathBuf, String> {
+    let missing = format!("{} is not there; `make bench-mcp` makes it", path.display());
+    path.is_file().then_some(path).ok_or(missing)
 }
 
 /// `tools/call`, in the revision that needs nothing before it.
@@ -145,16 +156,16 @@ impl Gate {
     }
 }
 
-/// The gateway that is compared with, without anything switched on.
-struct Proxy {
+/// A gateway of others in front of the bare server, without anything switched on.
+struct Gateway {
     server: Server,
     request: Request,
 }
 
-impl Proxy {
-    fn open(program: &Path, folder: &Path, bare: &Server) -> Result<Self, Failure> {
-        // It does not say which port it took, so one is chosen for it.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+impl Gateway {
+    fn mcp_proxy(programs: &Programs, folder: &Path, bare: &Server) -> Result<Self, Failure> {
+        let program = there(programs.beside.join("bin/mcp-proxy"))?;
+        let port = free_port()?;
         let settings = folder.join("proxy.toml");
         let text = format!(
             "[proxy]\nname = \"proxy\"\nseparator = \"_\"\n[proxy.listen]\nhost = \"127.0.0.1\"\nport = {port}\n\
@@ -162,7 +173,26 @@ impl Proxy {
             bare.address
         );
         std::fs::write(&settings, text)?;
-        let server = Server::at(program, &["--config", &settings.display().to_string()], port)?;
-        Ok(Self { server, request: call("/", "bare_echo", None) })
+        let server = Server::at(&program, &["--config", &settings.display().to_string()], port)?;
+        Self::tried(server, call("/", "bare_echo", None))
     }
+
+    fn fastmcp(programs: &Programs, bare: &Server) -> Result<Self, Failure> {
+        let python = there(programs.beside.join("venv/bin/python"))?;
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/beside/proxy.py");
+        let port = free_port()?;
+        let server = Server::at(&python, &[script, &format!("http://{}/mcp", bare.address), &port.to_string()], port)?;
+        Self::tried(server, call("/mcp", "echo", None))
+    }
+
+    /// One that gives no answer at all is not measured.
+    fn tried(server: Server, request: Request) -> Result<Self, Failure> {
+        load::once(&server.address, &request)?;
+        Ok(Self { server, request })
+    }
+}
+
+/// For a program that does not say which port it took.
+fn free_port() -> std::io::Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
