@@ -99,6 +99,11 @@ impl Plan {
     }
 }
 
+/// What one answer may have of the tokens of a run: so there is room for the question, and for another one behind it.
+pub fn answer_of(run_tokens_max: u64) -> u32 {
+    u32::try_from(run_tokens_max / 4).unwrap_or(u32::MAX).max(1)
+}
+
 fn call_by_name() -> ToolSchema {
     ToolSchema {
         name: CALL_BY_NAME.to_owned(),
@@ -300,19 +305,28 @@ impl<'a> Conversation<'a> {
             "the model was asked {most} {} and has not come to an answer; raise `max_iterations`, or ask for less",
             if most == 1 { "time" } else { "times" },
         );
-        ToolError::because(ErrorCode::PolicyDenied, "max_iterations", message)
-            .with("limit", most)
-            .with("used", self.turns)
+        ToolError::because(ErrorCode::PolicyDenied, "max_iterations", message).at_limit(
+            "max_iterations",
+            most,
+            self.turns,
+        )
     }
 
     fn too_many_calls(&self, wanted: usize) -> ToolError {
+        // The last one is the one that the gate refused.
         let (most, made) = (self.plan.calls_max(), self.made.len().saturating_sub(1));
+        let of_these = self.made.iter().filter(|made| made.turn == self.turns).count().saturating_sub(1);
         let message = format!(
-            "the run may make {most} {} and made {made}; its model asked for {wanted} more{}; raise `max_tool_calls`, or ask for less",
+            "the run may make {most} {} and made {made}; its model asked for {wanted}{}{}; raise `max_tool_calls`, or ask for less",
             if most == 1 { "call" } else { "calls" },
-            if wanted == 1 { "" } else { " at once" },
+            if of_these == 0 { " more" } else { "" },
+            match of_these {
+                0 if wanted == 1 => String::new(),
+                0 => " at once".to_owned(),
+                made => format!(" at once, of which {made} {} made", if made == 1 { "was" } else { "were" }),
+            },
         );
-        ToolError::because(ErrorCode::PolicyDenied, "max_tool_calls", message).with("limit", most).with("used", made)
+        ToolError::because(ErrorCode::PolicyDenied, "max_tool_calls", message).at_limit("max_tool_calls", most, made)
     }
 
     fn too_long(&self) -> ToolError {
@@ -320,16 +334,23 @@ impl<'a> Conversation<'a> {
             "the conversation has {} bytes, more than the {CONVERSATION_BYTES_MAX} that are kept; have tools return less, or ask for less",
             self.bytes
         );
-        ToolError::because(ErrorCode::ValidationError, "too_large", message)
-            .with("limit", CONVERSATION_BYTES_MAX)
-            .with("used", self.bytes)
+        ToolError::because(ErrorCode::ValidationError, "too_large", message).at_limit(
+            "conversation_bytes",
+            CONVERSATION_BYTES_MAX,
+            self.bytes,
+        )
     }
 
     fn cut_off(&self) -> ToolError {
         let most = self.plan.output_tokens_max;
-        let message = format!(
-            "the answer was cut off at {most} tokens; raise `max_tokens` in the agent's `model_params`, or ask for less"
-        );
+        let whole = self.plan.limits.max_tokens.filter(|whole| answer_of(*whole) == most);
+        let remedy = match whole {
+            Some(whole) => format!(
+                "a quarter of the {whole} that the run may take; raise `max_tokens` of the run and of the agent's `limits`"
+            ),
+            None => "raise `max_tokens` in the agent's `model_params`".to_owned(),
+        };
+        let message = format!("the answer was cut off at {most} tokens; {remedy}, or ask for less");
         ToolError::because(ErrorCode::ProviderError, "interrupted", message).with("limit", most)
     }
 }

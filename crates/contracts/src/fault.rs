@@ -136,6 +136,12 @@ impl ToolError {
         self
     }
 
+    /// Of a limit that was reached: the `member` by which it is set, what it allows, and how much of that was used.
+    #[must_use]
+    pub fn at_limit(self, member: &str, most: impl Into<Value>, used: impl Into<Value>) -> Self {
+        self.with("member", member).with("limit", most).with("used", used)
+    }
+
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);

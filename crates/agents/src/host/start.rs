@@ -17,7 +17,7 @@ use toolgate_store::catalog::StoredAgent;
 use utoipa::ToSchema;
 
 use super::Host;
-use crate::conversation::{BoundBy, Plan};
+use crate::conversation::{BoundBy, Plan, answer_of};
 
 pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
 /// What of a prompt stands in lists of runs.
@@ -191,8 +191,7 @@ impl Host {
         let stated = OUTPUT_PARAMS.iter().filter_map(|name| params.remove(*name)).find_map(|value| value.as_u64());
         let mut output_tokens_max = stated.and_then(|most| u32::try_from(most).ok()).unwrap_or(OUTPUT_TOKENS_DEFAULT);
         if let Some(most) = limits.max_tokens {
-            // Room for the question, and for another one behind it.
-            output_tokens_max = output_tokens_max.min(u32::try_from(most / 4).unwrap_or(u32::MAX)).max(1);
+            output_tokens_max = output_tokens_max.min(answer_of(most)).max(1);
         }
         let (tools, by_name) = self.offered(acting, agent, &limits)?;
         Ok(Plan {

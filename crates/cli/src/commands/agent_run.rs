@@ -153,12 +153,17 @@ fn used(run: &Value) -> String {
     let [turns, read, wrote, cost] =
         ["turns", "input_tokens", "output_tokens", "cost"].map(|member| text_of(model_use, member));
     let calls = run["outputs"]["tool_order"].as_array().map_or(0, Vec::len);
+    // What the limit of calls refused was not made.
+    let of_calls = run["outputs"]["tools_by_id"].as_object().into_iter().flatten();
+    let refused = of_calls.filter(|(_, call)| call["error"]["details"]["reason"] == "max_tool_calls").count();
+    let calls = calls.saturating_sub(refused);
+    let refused = if refused == 0 { String::new() } else { format!(" ({refused} more refused)") };
     let cost = if is_nothing(&cost) { String::new() } else { format!(", {cost}") };
     let scripted = if model_use["scripted"] == true { " (scripted: no model was asked)" } else { "" };
     let questions = if turns == "1" { "question" } else { "questions" };
     let times = if calls == 1 { "call" } else { "calls" };
     format!(
-        "{turns} {questions}, {calls} {times}, {read} tokens read, {wrote} written{cost}{scripted}; run {}",
+        "{turns} {questions}, {calls} {times}{refused}, {read} tokens read, {wrote} written{cost}{scripted}; run {}",
         text_of(run, "id")
     )
 }
