@@ -31,8 +31,10 @@ pub enum ErrorKind {
     Denied,
     /// The answer has more bytes or calls than are taken.
     TooLarge,
-    /// The answer did not come or end in time.
+    /// The answer did not come or go on in time.
     TooLong,
+    /// The time for the whole question was over.
+    Late,
     /// The request has more than the model reads.
     Window,
     /// What came is no answer in this provider's manner.
@@ -55,7 +57,7 @@ impl ErrorKind {
             Self::ScriptExhausted => (ErrorCode::ProviderError, "script_exhausted"),
             Self::Network => (ErrorCode::NetworkError, "reset"),
             Self::Denied => (ErrorCode::PolicyDenied, "egress"),
-            Self::TooLong => (ErrorCode::Timeout, "timeout"),
+            Self::TooLong | Self::Late => (ErrorCode::Timeout, "timeout"),
             Self::Window => (ErrorCode::ValidationError, "too_large"),
             Self::Unreadable => (ErrorCode::ProviderError, "output_schema"),
             Self::Invalid => (ErrorCode::ValidationError, "schema"),
@@ -65,6 +67,11 @@ impl ErrorKind {
     /// Whether the same request may be answered in a moment.
     pub const fn passes(self) -> bool {
         matches!(self, Self::RateLimited | Self::Overloaded | Self::Failed | Self::Network)
+    }
+
+    /// Whether something may have been written, and be charged: it broke off in the middle, or we did.
+    pub const fn may_cost(self) -> bool {
+        matches!(self, Self::Interrupted | Self::TooLarge | Self::TooLong | Self::Late | Self::Unreadable)
     }
 }
 
@@ -92,6 +99,11 @@ impl ModelError {
 
     pub(crate) fn unreadable(what: impl std::fmt::Display) -> Self {
         Self::new(ErrorKind::Unreadable, format!("the provider's answer cannot be read: {what}"))
+    }
+
+    /// A run's time that was over, and not the model's.
+    pub(crate) fn out_of_time(error: ToolError) -> Self {
+        Self(Box::new(Inner { kind: ErrorKind::Late, error, lasting: true }))
     }
 
     pub(crate) fn secret(code: &str, message: String) -> Self {

@@ -170,7 +170,7 @@ fn outgoing(dialect: &dyn Dialect, base: &Url, asking: &Asking<'_>, request: &Re
         Form::Streamed => bounds.stream_bytes_max,
     };
     outgoing.limits = Limits {
-        headers: bounds.first.min(bounds.wall),
+        headers: bounds.first.min(bounds.wall + SPARE),
         idle: bounds.idle,
         rate_after: bounds.wall + SPARE,
         wire_bytes_max: bytes_max as u64,
@@ -272,5 +272,5 @@ async fn read(
 fn late(bounds: &Bounds) -> ModelError {
     let message =
         format!("the model did not end its answer within {} s; allow more time or ask for less", bounds.wall.as_secs());
-    ModelError::new(ErrorKind::TooLong, message)
+    ModelError::new(ErrorKind::Late, message)
 }

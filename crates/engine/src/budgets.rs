@@ -11,6 +11,9 @@ use toolgate_store::runs::Run;
 
 use crate::reserve::Hold;
 
+/// By which a budget is set, but for profiles and tokens.
+const MAX_BUDGET: &str = "max_budget";
+
 /// Who spends, and what stands above.
 pub(crate) struct Spender<'a> {
     pub registry: &'a TenantRegistry,
@@ -28,24 +31,24 @@ struct Holds {
 }
 
 impl Holds {
-    fn add(&mut self, scope: String, limit: Option<Amount>, what: String) {
+    fn add(&mut self, scope: String, member: &'static str, limit: Option<Amount>, what: String) {
         let Some(limit) = limit.filter(|_| self.holds.iter().all(|hold| hold.held.scope != scope)) else { return };
-        self.holds.push(Hold { held: Held { scope, micros: self.micros }, limit, what });
+        self.holds.push(Hold { held: Held { scope, micros: self.micros }, limit, what, member });
     }
 
     fn of_agent(&mut self, agent: &StoredAgent, month: &str) {
         let what = format!("the budget of agent {} for {month}", agent.spec.name);
-        self.add(format!("agent:{}:{month}", agent.id), agent.spec.limits.max_budget, what);
+        self.add(format!("agent:{}:{month}", agent.id), MAX_BUDGET, agent.spec.limits.max_budget, what);
     }
 
     fn of_profile(&mut self, agent: Option<&StoredAgent>, profile: &Profile, run: Option<RunId>, day: &str) {
         let agent = agent.map(|agent| agent.id.to_string()).unwrap_or_default();
         let name = &profile.name;
         let what = format!("the budget of profile {name} for {day}");
-        self.add(format!("profile:{agent}:{name}:{day}"), profile.max_cost_per_day, what);
+        self.add(format!("profile:{agent}:{name}:{day}"), "max_cost_per_day", profile.max_cost_per_day, what);
         if let Some(run) = run {
             let what = format!("the budget of profile {name} for one run");
-            self.add(format!("profile:{agent}:{name}:run:{run}"), profile.max_cost_per_run, what);
+            self.add(format!("profile:{agent}:{name}:run:{run}"), "max_cost_per_run", profile.max_cost_per_run, what);
         }
     }
 }
@@ -63,22 +66,22 @@ impl Spender<'_> {
         let month: String = day.chars().take(7).collect();
         let mut all = Holds { micros: cost.micros(), holds: Vec::new() };
         let what = format!("the tenant's budget for {month}");
-        all.add(format!("tenant:{month}"), registry.tenant.limits.max_budget, what);
+        all.add(format!("tenant:{month}"), MAX_BUDGET, registry.tenant.limits.max_budget, what);
         if let Some((scope, limit, what)) = special {
-            all.add(scope, Some(limit), what);
+            all.add(scope, MAX_BUDGET, Some(limit), what);
         }
         if let Some(agent) = agent {
             all.of_agent(agent, &month);
         }
         if let Some((run, limits)) = run {
-            all.add(format!("run:{run}"), limits.max_budget, "the run's budget".to_owned());
+            all.add(format!("run:{run}"), MAX_BUDGET, limits.max_budget, "the run's budget".to_owned());
         }
         for run in *above {
             let what = "the budget of a run above".to_owned();
-            all.add(format!("run:{}", run.id), run.limits.max_budget, what);
+            all.add(format!("run:{}", run.id), MAX_BUDGET, run.limits.max_budget, what);
         }
         for token in caller.token.iter().flat_map(|token| &token.chain) {
-            all.add(format!("token:{}", token.id), token.budget, format!("the budget of token {}", token.id));
+            all.add(format!("token:{}", token.id), "budget", token.budget, format!("the budget of token {}", token.id));
         }
         let id = run.as_ref().map(|(run, _)| *run);
         profiles.for_each(|profile| all.of_profile(*agent, profile, id, &day));

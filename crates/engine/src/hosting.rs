@@ -4,6 +4,7 @@
 //! Deliberately absent: what is asked of a model, and when. The engine knows calls.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use toolgate_contracts::call::RunState;
@@ -28,7 +29,7 @@ use crate::control::{Late, Report};
 use crate::engine::Engine;
 use crate::labels::{CONTEXT_S, context_of};
 use crate::permit::Permit;
-use crate::reserve::{Hold, counted, hold_without_room, no_room, time_over, tokens_of};
+use crate::reserve::{Hold, TimeOver, counted, hold_without_room, no_room, tokens_of};
 
 const REASON_CHARS_MAX: usize = 280;
 
@@ -163,21 +164,15 @@ impl Engine {
         Ok(view.agent_stop().map(|stop| stop.error()))
     }
 
-    /// A run whose time is over, in words.
-    pub fn past_wall(&self, run: &Run, most_s: u64) -> Option<ToolError> {
-        let now = self.clock.now();
-        (now > time_over(run, most_s)).then(|| {
-            let message = format!(
-                "the run may take {most_s} s and has taken longer; raise `max_wall_s`, or ask for less in one run"
-            );
-            ToolError::because(ErrorCode::Timeout, "wall", message).with("limit", most_s)
-        })
+    /// How much longer a run may take, by its own time and that of the runs above it.
+    pub fn time_left_of(&self, run: &Run, above: &[Run]) -> Duration {
+        TimeOver::of(run, above, None).map_or(Duration::MAX, |over| over.left(self.clock.now()))
     }
 
-    /// How much longer a run may take.
-    pub fn time_left_of(&self, run: &Run, most_s: u64) -> std::time::Duration {
-        let left = time_over(run, most_s).millis().saturating_sub(self.clock.now().millis());
-        std::time::Duration::from_millis(u64::try_from(left).unwrap_or(0))
+    /// That its time is over, in words.
+    pub fn time_over_of(&self, run: &Run, above: &[Run]) -> ToolError {
+        let late = || ToolError::because(ErrorCode::Timeout, "wall", "the run has taken longer than it may");
+        TimeOver::of(run, above, None).map_or_else(late, |over| over.error(self.clock.now()))
     }
 
     /// Which budgets a question needs room in: the tenant's, the agent's and its profile's, those of the run, of the runs
@@ -208,7 +203,7 @@ impl Engine {
         let mut bound = |run: RunId, most: Option<u64>, what: &str| {
             if let Some(most) = most {
                 let held = Held { scope: tokens_of(run), micros: held };
-                spending.tokens.push(Hold { held, limit: counted(most), what: what.to_owned() });
+                spending.tokens.push(Hold { held, limit: counted(most), what: what.to_owned(), member: "max_tokens" });
             }
         };
         bound(run.id, limits.max_tokens, "the run");
@@ -237,9 +232,7 @@ impl Engine {
             "{} may use {limit} tokens, has used {spent}, and the next question may take {next}; raise `max_tokens`, or ask for less",
             hold.what
         );
-        Ok(Some(
-            ToolError::because(ErrorCode::PolicyDenied, "budget", message).with("limit", limit).with("used", spent),
-        ))
+        Ok(Some(ToolError::because(ErrorCode::PolicyDenied, "budget", message).at_limit(hold.member, limit, spent)))
     }
 
     /// What was held for a question of which nobody knows whether it was answered: counted as spent.

@@ -6,20 +6,37 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use toolgate_contracts::definition::{TIMEOUT_MS_DEFAULT, ToolState};
-use toolgate_contracts::{CallId, CallRequest, Fault, RunId, json};
+use toolgate_contracts::{AgentId, CallId, CallRequest, Fault, RunId, TenantId, json};
 use toolgate_ledger::Salt;
 use toolgate_registry::snapshot::ResolvedTool;
+use toolgate_store::runs::Run;
 
 use crate::admit::Decision;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::record::{Consent, Prepared};
+use crate::reserve::TimeOver;
 use crate::runner::OutputSink;
 use crate::submit::{Asked, Manner};
 use crate::telling::Telling;
 use crate::uses::Uses;
 
 impl Engine {
+    /// No call runs longer than its run may.
+    pub(crate) fn within_time_of(
+        &self,
+        timeout: Duration,
+        run: Option<&Run>,
+        above: &[Run],
+        (tenant, agent): (TenantId, Option<AgentId>),
+    ) -> Duration {
+        let Some(run) = run else { return timeout };
+        let snapshot = self.registry.snapshot();
+        let agent = agent.and_then(|id| snapshot.tenant(tenant).ok()?.agents.get(&id));
+        let of_agent = agent.and_then(|agent| agent.spec.limits.max_wall_s);
+        TimeOver::of(run, above, of_agent).map_or(timeout, |over| over.left(self.clock.now()).min(timeout))
+    }
+
     /// The record of a call, as far as it is known before it runs.
     pub(crate) async fn prepare(
         &self,
@@ -38,6 +55,7 @@ impl Engine {
         let call_id = run_key.call_id(&format!("{}@{}", tool.tool.name, tool.version.version), &canonical, seq);
         let declared = tool.definition.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT);
         let timeout = Duration::from_millis(timeout_ms.map_or(declared, |asked| asked.min(declared)));
+        let timeout = self.within_time_of(timeout, run.as_ref(), &above, (caller.tenant, agent));
         let snapshot = self.registry.snapshot();
         let workspace = agent
             .and_then(|id| snapshot.tenant(caller.tenant).ok()?.agents.get(&id).map(|agent| agent.workspace))

@@ -4,7 +4,10 @@
 
 use std::collections::hash_map::Entry;
 use std::sync::PoisonError;
+use std::time::Duration;
 
+use toolgate_contracts::agent::MAX_WALL_S_DEFAULT;
+use toolgate_contracts::call::RunKind;
 use toolgate_contracts::{AgentId, Amount, ErrorCode, Fault, FaultKind, RunId, TenantId, Timestamp, ToolError};
 use toolgate_registry::snapshot::ResolvedTool;
 use toolgate_store::budgets::Held;
@@ -22,6 +25,8 @@ pub struct Hold {
     pub held: Held,
     pub limit: Amount,
     pub what: String,
+    /// By which the limit is set.
+    pub member: &'static str,
 }
 
 /// A budget of tokens, of a run: counted where money is, each as a millionth.
@@ -115,17 +120,10 @@ impl Question<'_> {
         limits
     }
 
-    /// A run that has taken longer than it, or its agent, may.
-    pub(crate) fn past_its_time(&self, run: Option<&Run>, now: Timestamp) -> Option<ToolError> {
-        let run = run?;
-        let stated = [Some(&run.limits), self.agent.map(|agent| &agent.spec.limits)];
-        let most = stated.into_iter().flatten().filter_map(|limits| limits.max_wall_s).min()?;
-        let until = time_over(run, most);
-        (now > until).then(|| {
-            let message =
-                format!("this run may take {most} s and has taken longer; raise `max_wall_s` or open another run");
-            ToolError::because(ErrorCode::Timeout, "wall", message).with("max_wall_s", most)
-        })
+    /// A run that has taken as long as it, its agent or a run above it may.
+    pub(crate) fn past_its_time(&self, run: Option<&Run>, above: &[Run], now: Timestamp) -> Option<ToolError> {
+        let of_agent = self.agent.and_then(|agent| agent.spec.limits.max_wall_s);
+        TimeOver::of(run?, above, of_agent).filter(|over| over.left(now).is_zero()).map(|over| over.error(now))
     }
 
     /// The price as declared, which is what is held until the real one is known; per unit, one unit is held.
@@ -172,11 +170,44 @@ impl Question<'_> {
     }
 }
 
-/// When a run that may take so long has: the time in which it waited for people is theirs.
-pub(crate) fn time_over(run: &Run, most_s: u64) -> Timestamp {
-    let waited = i64::try_from(run.waited_ms).unwrap_or(i64::MAX);
-    let until = run.created_at.plus_seconds(i64::try_from(most_s).unwrap_or(i64::MAX));
-    Timestamp::from_millis(until.millis().saturating_add(waited))
+/// When the time of a run is over: its own or that of a run above it, whichever is first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeOver {
+    until: Timestamp,
+    most_s: u64,
+    whose: &'static str,
+}
+
+impl TimeOver {
+    /// `None`: nobody said how long it may take.
+    pub(crate) fn of(run: &Run, above: &[Run], of_agent: Option<u64>) -> Option<Self> {
+        // An agent's run has a default; of a run of single calls nobody knows how long it is used.
+        let stated = |run: &Run| run.limits.max_wall_s.or((run.kind == RunKind::Agent).then_some(MAX_WALL_S_DEFAULT));
+        let own = stated(run).into_iter().chain(of_agent).min().map(|most| Self::new(run, most, "the run"));
+        let of_above = above.iter().filter_map(|run| Some(Self::new(run, stated(run)?, "the run above it")));
+        own.into_iter().chain(of_above).min_by_key(|over| over.until)
+    }
+
+    /// The time in which it waited for people is theirs.
+    fn new(run: &Run, most_s: u64, whose: &'static str) -> Self {
+        let waited = i64::try_from(run.waited_ms).unwrap_or(i64::MAX);
+        let until = run.created_at.plus_seconds(i64::try_from(most_s).unwrap_or(i64::MAX));
+        Self { until: Timestamp::from_millis(until.millis().saturating_add(waited)), most_s, whose }
+    }
+
+    pub(crate) fn left(&self, now: Timestamp) -> Duration {
+        Duration::from_millis(u64::try_from(self.until.millis().saturating_sub(now.millis())).unwrap_or(0))
+    }
+
+    pub(crate) fn error(&self, now: Timestamp) -> ToolError {
+        let Self { until, most_s, whose } = self;
+        let over = u64::try_from(now.millis().saturating_sub(until.millis())).unwrap_or(0);
+        let used = most_s.saturating_add(over / 1000);
+        let message = format!(
+            "{whose} may take {most_s} s and has taken {used} s; raise `max_wall_s`, or ask for less in one run"
+        );
+        ToolError::because(ErrorCode::Timeout, "wall", message).at_limit("max_wall_s", *most_s, used)
+    }
 }
 
 /// What a call is expected to take, and what is held of that.
@@ -218,7 +249,12 @@ impl Engine {
         let of_above = above.iter().filter_map(|run| Some((run.id, run.limits.max_tokens?)));
         for (run, most) in own.into_iter().chain(of_above) {
             let held = Held { scope: tokens_of(run), micros: counted(tokens).micros() };
-            holds.push(Hold { held, limit: counted(most), what: "the tokens of the run".to_owned() });
+            holds.push(Hold {
+                held,
+                limit: counted(most),
+                what: "the tokens of the run".to_owned(),
+                member: "max_tokens",
+            });
         }
         Ok(Expected { estimate, holds })
     }
@@ -264,14 +300,14 @@ impl Engine {
     /// The refusal of a change in whose way a budget stood, in words: which, how much is left, what to change.
     pub(crate) async fn budget_error(&self, tenant: TenantId, hold: &Hold) -> Result<ToolError, Fault> {
         let balance = self.store.balance(tenant, &hold.held.scope).await?;
-        let Hold { held, limit, what } = hold;
+        let Hold { held, limit, what, member } = hold;
         if held.scope.ends_with(TOKENS) {
             let (limit, spent, next) = (limit.micros(), balance.spent.micros(), held.micros);
             let message = format!(
                 "{what}: it may use {limit}, has used {spent}, and the next question may take {next}; raise `max_tokens`, or ask for less"
             );
             let error = ToolError::because(ErrorCode::PolicyDenied, "budget", message);
-            return Ok(error.with("limit", limit).with("used", spent));
+            return Ok(error.at_limit(member, limit, spent));
         }
         let needed = Amount::from_micros(held.micros);
         let message = format!(
@@ -279,7 +315,7 @@ impl Engine {
             balance.spent, balance.reserved
         );
         Ok(ToolError::because(ErrorCode::PolicyDenied, "budget", message)
-            .with("limit", limit.to_string())
+            .at_limit(member, limit.to_string(), balance.spent.to_string())
             .with("spent", balance.spent.to_string())
             .with("reserved", balance.reserved.to_string()))
     }

@@ -449,7 +449,7 @@ impl Engine {
         {
             return Box::pin(self.refuse(asked, refused(Step::Authorize, decision, tool, input, error), seq)).await;
         }
-        if let Some(error) = question.past_its_time(asked.run.as_ref(), now) {
+        if let Some(error) = question.past_its_time(asked.run.as_ref(), &asked.above, now) {
             return Box::pin(self.refuse(asked, refused(Step::Reserve, decision, tool, input, error), seq)).await;
         }
         if let Some(most) = (counted > most).then_some(most).or(full) {
@@ -663,7 +663,7 @@ pub(crate) fn step(name: &'static str) -> tracing::Span {
 fn too_many_calls(most: u32) -> ToolError {
     let message =
         format!("this run may make {most} calls and has made them; raise `max_tool_calls` or open another run");
-    ToolError::because(ErrorCode::PolicyDenied, "max_tool_calls", message).with("max_tool_calls", most)
+    ToolError::because(ErrorCode::PolicyDenied, "max_tool_calls", message).at_limit("max_tool_calls", most, most)
 }
 
 /// A step runs in the place of the call that it is a step of.

@@ -17,6 +17,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   max_wall_s: 'seconds',
   max_parallel: 'calls at the same time',
   max_depth: 'runs below runs',
+  conversation_bytes: 'bytes of what was said',
 }
 
 /** `limits`: the agent's own, as far as they are known. A run has the stricter of those and what it was given. */

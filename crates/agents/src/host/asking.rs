@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use toolgate_contracts::agent::MAX_WALL_S_DEFAULT;
 use toolgate_contracts::call::RunState;
 use toolgate_contracts::event::{EventType, NewEvent};
 use toolgate_contracts::{Amount, Fault, ProviderKind, Timestamp, ToolError};
@@ -32,8 +31,7 @@ impl Host {
             tracing::info!(run = %driven.run.id, "a run is held up: {}", stop.message);
             return Ok(Did::Leaves(Left::Later));
         }
-        let most = driven.plan.limits.max_wall_s.unwrap_or(MAX_WALL_S_DEFAULT);
-        if let Some(error) = engine.past_wall(&driven.run, most) {
+        if let Err(error) = self.time_left(driven).await? {
             return Ok(Did::Ends(error));
         }
         let (spending, may_take) = match self.spending(driven, request)? {
@@ -59,8 +57,10 @@ impl Host {
                 });
             }
         }
+        let left = self.time_left(driven).await?.unwrap_or(Duration::ZERO);
         let bounds = Bounds::default();
-        let bounds = Bounds { wall: bounds.wall.min(engine.time_left_of(&driven.run, most)), ..bounds };
+        let is_ours = left < bounds.wall;
+        let bounds = Bounds { wall: bounds.wall.min(left), ..bounds };
         let asked = AgentTurn {
             turn,
             holds: spending.held(),
@@ -81,10 +81,30 @@ impl Host {
                 Ok(kept.map_or(Did::Leaves(Left::Lost), Did::Done))
             }
             Some(Err(error)) => {
+                let error = match error.kind() {
+                    ErrorKind::Late if is_ours => {
+                        ModelError::out_of_time(engine.time_over_of(&driven.run, &driven.above))
+                    }
+                    _ => error,
+                };
                 let ours = self.keep_failure(driven, &asked, &spending, &error).await?;
                 Ok(if ours { Did::Ends(error.error().clone()) } else { Did::Leaves(Left::Lost) })
             }
         }
+    }
+
+    /// What is left of the run's time, and of that of the runs above it. `Err`: nothing.
+    async fn time_left(&self, driven: &Driven) -> Result<Result<Duration, ToolError>, Fault> {
+        let engine = &self.0.engine;
+        let left = engine.time_left_of(&driven.run, &driven.above);
+        if !left.is_zero() {
+            return Ok(Ok(left));
+        }
+        // Another run below the same one may have waited for people since this one was looked at.
+        let run = self.0.store.run(driven.tenant, driven.run.id).await?.unwrap_or_else(|| driven.run.clone());
+        let above = engine.runs_above(driven.tenant, &run).await?;
+        let left = engine.time_left_of(&run, &above);
+        Ok(if left.is_zero() { Err(engine.time_over_of(&run, &above)) } else { Ok(left) })
     }
 
     /// `None`: somebody stopped it.
@@ -219,16 +239,12 @@ impl Host {
             "turn": asked.turn, "model": driven.plan.model, "code": told.code, "reason": told.reason(),
             "message": told.message,
         });
-        // What broke off in the middle was written, and may be charged.
-        match error.kind() {
-            ErrorKind::Interrupted | ErrorKind::TooLarge | ErrorKind::TooLong | ErrorKind::Unreadable => {
-                self.count_lost(&mut change, &driven.run, asked, data);
-            }
-            _ => {
-                spending.settle(&mut change, Amount::ZERO, 0);
-                change.drop_turn((driven.run.id, asked.turn), self.0.engine.replica(), elsewhere());
-                append(&mut change, &driven.run, EventType::ModelFailed, data, self.0.engine.now());
-            }
+        if error.kind().may_cost() {
+            self.count_lost(&mut change, &driven.run, asked, data);
+        } else {
+            spending.settle(&mut change, Amount::ZERO, 0);
+            change.drop_turn((driven.run.id, asked.turn), self.0.engine.replica(), elsewhere());
+            append(&mut change, &driven.run, EventType::ModelFailed, data, self.0.engine.now());
         }
         let ours = self.if_ours(change).await?;
         self.0.engine.signal_run(driven.tenant, driven.run.id);

@@ -14,8 +14,6 @@ use super::Host;
 use super::drive::{Driven, Left, elsewhere, ended_as};
 use crate::conversation::Conversation;
 
-/// Reasons that are limits of the run: each is told in the log by itself.
-const LIMITS: [&str; 6] = ["max_iterations", "max_tool_calls", "budget", "wall", "max_depth", "too_large"];
 const REASON_CHARS_MAX: usize = 280;
 
 impl Host {
@@ -113,9 +111,10 @@ fn ending_events(run: &Run, error: Option<&ToolError>, at: toolgate_contracts::T
     let Some(error) = error else { return vec![event(EventType::RunCompleted, json!({}))] };
     let mut events = Vec::new();
     let reason = error.reason();
-    if LIMITS.contains(&reason) {
-        let of = |member: &str| error.details.as_ref().and_then(|details| details.get(member)).cloned();
-        let data = json!({"limit": reason, "most": of("limit"), "used": of("used"), "message": error.message});
+    // A limit is told by itself, by the name that it is set by.
+    let of = |member: &str| error.details.as_ref().and_then(|details| details.get(member)).cloned();
+    if let Some(limit) = of("member") {
+        let data = json!({"limit": limit, "most": of("limit"), "used": of("used"), "message": error.message});
         events.push(event(EventType::LimitReached, data));
     }
     let data = json!({"code": error.code, "reason": reason, "message": error.message});

@@ -16,7 +16,7 @@ use toolgate_engine::{Call, Outcome};
 use super::answer::Wanted;
 use super::{is_scripted, rendered};
 use crate::bounds::Bounds;
-use crate::error::{ErrorKind, ModelError};
+use crate::error::ModelError;
 use crate::host::{BYTES_PER_TOKEN, Host};
 use crate::model::{Message, Request, Stop, Turn, Usage};
 use crate::models::{Answered, Asker, Known};
@@ -203,10 +203,7 @@ async fn answered(
         }
         Err(error) => {
             // What broke off in the middle was written, and may be charged.
-            if matches!(
-                error.kind(),
-                ErrorKind::Interrupted | ErrorKind::TooLarge | ErrorKind::TooLong | ErrorKind::Unreadable
-            ) {
+            if error.kind().may_cost() {
                 let (cost, usage) = price(known, request);
                 taken.add(cost, usage);
             }

@@ -210,7 +210,7 @@ async fn an_answer_that_never_stops_is_stopped() {
     let server = endless(TEXT.to_owned(), Duration::from_millis(20)).await;
     let error =
         ask(&server, Bounds { wall: Duration::from_millis(300), ..Bounds::default() }).await.answer.unwrap_err();
-    assert_eq!((error.kind(), error.error().code), (ErrorKind::TooLong, ErrorCode::Timeout));
+    assert_eq!((error.kind(), error.error().code), (ErrorKind::Late, ErrorCode::Timeout));
     // And one that falls silent.
     let server = endless(TEXT.to_owned(), Duration::from_hours(1)).await;
     let error =

@@ -62,7 +62,7 @@ async fn a_question_that_a_killed_program_lost_is_asked_again_and_paid_and_no_ca
     let reached = events.iter().find(|event| event["type"] == "limit.reached").unwrap_or_else(|| panic!("{events:#?}"));
     let used = reached["data"]["used"].as_u64().unwrap();
     let counted = ANSWER_TOKENS + SECOND_TOKENS;
-    assert_eq!(reached["data"]["limit"], "budget", "{reached:#}");
+    assert_eq!(reached["data"]["limit"], "max_tokens", "{reached:#}");
     assert!(used > counted && used < counted + ANSWER_TOKENS, "{used} tokens: {reached:#}");
     assert_eq!(questions(&caller, &run).await, 3, "{events:#?}");
     let failed: Vec<&Value> = events.iter().filter(|event| event["type"] == "model.failed").collect();
@@ -87,4 +87,44 @@ async fn a_question_that_a_killed_program_lost_is_asked_again_and_paid_and_no_ca
     // A run that nobody kills has room for all three.
     let whole = caller.post("/agents/noting/runs?wait=60", asked).await.ok();
     assert_eq!((&whole["state"], &whole["outputs"]["response"]), (&json!("completed"), &json!("Noted.")), "{whole:#}");
+}
+
+/// What ended a run by its time.
+async fn out_of_time(caller: &Caller, run: &Value, most: u64) {
+    assert_eq!(run["state"], "failed", "{run:#}");
+    let events = caller.events(text(&run["id"])).await;
+    let reached = events.iter().find(|event| event["type"] == "limit.reached").unwrap_or_else(|| panic!("{events:#?}"));
+    let reached = &reached["data"];
+    assert_eq!((&reached["limit"], &reached["most"]), (&json!("max_wall_s"), &json!(most)), "{reached:#}");
+    assert!(reached["used"].as_u64().unwrap() >= most, "{reached:#}");
+    let failed = &events.last().unwrap()["data"];
+    assert_eq!((&failed["code"], &failed["reason"]), (&json!("TIMEOUT"), &json!("wall")), "{failed:#}");
+    assert!(text(&run["reason"]).contains("`max_wall_s`"), "{run:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_ends_with_its_time_whatever_it_is_at_and_so_do_the_runs_below_it() {
+    let home = Home::new();
+    let server = Server::start(&home, &[]);
+    let caller = Caller::owner(&server);
+    let wait = json!([{"tool": "wait", "input": {"seconds": 20}}]);
+    let ask = json!([{"tool": "delegateToAgent", "input": {"agent": "waiting", "task": "Wait."}}]);
+    let provider = json!({"name": "play", "kind": "scripted", "script": {"version": 1, "turns": [
+        {"when": {"last_user_contains": "Wait", "turn": 1}, "repeat": 9, "call": wait},
+        {"when": {"last_user_contains": "Ask", "turn": 1}, "repeat": 9, "call": ask},
+        {"when": {"last_user_contains": "Think"}, "repeat": 9, "say": "At last.", "delay_ms": 20_000},
+        {"repeat": 9, "say": "It is done."},
+    ]}});
+    caller.send("PUT", "/providers/play", provider).await.ok();
+    for (name, tool) in [("waiting", "wait"), ("asking", "delegateToAgent")] {
+        let agent = json!({"name": name, "model": "play/any", "toolset": "assigned", "custom_tools": [tool]});
+        caller.post("/agents", agent).await.ok();
+    }
+    for (agent, prompt) in [("waiting", "Wait."), ("waiting", "Think."), ("asking", "Ask.")] {
+        let began = std::time::Instant::now();
+        let asked = json!({"prompt": prompt, "limits": {"max_wall_s": 2}});
+        let ended = caller.post(&format!("/agents/{agent}/runs?wait=30"), asked).await.ok();
+        assert!(began.elapsed() < std::time::Duration::from_secs(12), "{prompt} {:?}", began.elapsed());
+        out_of_time(&caller, &ended, 2).await;
+    }
 }

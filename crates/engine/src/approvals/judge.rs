@@ -46,7 +46,7 @@ impl Engine {
         let today = now.day();
         let reference = exact(record)?;
         let question = self.question_again(registry, snapshot.revision, &around, record, &reference, &today);
-        if let Some(error) = question.past_its_time(around.run.as_ref(), now) {
+        if let Some(error) = question.past_its_time(around.run.as_ref(), &around.above, now) {
             return Ok(Err(error));
         }
         let mut admitted = match question.answer(input) {

@@ -270,6 +270,9 @@ impl Engine {
             output: OutputSink::buffered(),
             ..waiting_call(approval, record, caller, tool, input)
         };
+        let of_agent = (caller.tenant, record.agent);
+        let timeout = self.within_time_of(call.timeout, run.as_ref(), above, of_agent);
+        let call = Call { timeout, ..call };
         Ok(Prepared {
             began: self.clock.now(),
             call: Arc::new(call),

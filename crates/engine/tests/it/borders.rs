@@ -103,6 +103,17 @@ async fn what_a_run_says_of_its_time_its_width_and_its_depth_holds() {
         world.clock.advance(6);
         let late = world.send(&owner, in_run(json!({}))).await.unwrap();
         assert_eq!(error(&late), (ErrorCode::Timeout, "wall"));
+        let told = late.error.unwrap().details.unwrap();
+        assert_eq!((&told["member"], &told["limit"], &told["used"]), (&json!("max_wall_s"), &json!(5), &json!(6)));
+
+        // A call that runs is cut off with its run, and with the run above that.
+        let brief = world.run(&owner, json!({"max_wall_s": 1})).await;
+        let below = NewRun { parent_run_id: Some(brief.id), ..NewRun::default() };
+        let below = world.engine.open_run(&owner, below).await.unwrap();
+        for run in [brief.id, below.id] {
+            let hang = request("script", json!({"act": "hang", "key": run}), |call| call.run_id = Some(run));
+            assert_eq!(error(&world.send(&owner, hang).await.unwrap()), (ErrorCode::Timeout, "timeout"));
+        }
 
         let below = |parent| NewRun { parent_run_id: Some(parent), ..NewRun::default() };
         let child = world.engine.open_run(&owner, below(run.id)).await.unwrap();
