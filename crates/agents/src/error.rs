@@ -39,6 +39,8 @@ pub enum ErrorKind {
     Window,
     /// What came is no answer in this provider's manner.
     Unreadable,
+    /// What came is no answer of a model at all: somebody else's page.
+    Foreign,
     /// The request cannot be made: a parameter that is not the author's to set, a provider without an address.
     Invalid,
 }
@@ -59,7 +61,7 @@ impl ErrorKind {
             Self::Denied => (ErrorCode::PolicyDenied, "egress"),
             Self::TooLong | Self::Late => (ErrorCode::Timeout, "timeout"),
             Self::Window => (ErrorCode::ValidationError, "too_large"),
-            Self::Unreadable => (ErrorCode::ProviderError, "output_schema"),
+            Self::Unreadable | Self::Foreign => (ErrorCode::ProviderError, "output_schema"),
             Self::Invalid => (ErrorCode::ValidationError, "schema"),
         }
     }
@@ -139,6 +141,19 @@ impl ModelError {
     pub(crate) fn retry_after(mut self, seconds: Option<u64>) -> Self {
         self.0.error.retry_after_s = seconds;
         self
+    }
+
+    /// How often it was asked, and when it may be again, also in words.
+    #[must_use]
+    pub(crate) fn after(mut self, tries: u32) -> Self {
+        let message = &mut self.0.error.message;
+        if tries > 1 {
+            *message = format!("{message}; it was asked {tries} times");
+        }
+        if let Some(seconds) = self.0.error.retry_after_s {
+            *message = format!("{message}; it says to come back in {seconds} s");
+        }
+        self.with("tries", tries)
     }
 
     /// Adds a member to `details`.

@@ -27,7 +27,7 @@ use toolgate_engine::Engine;
 use toolgate_registry::commands::Registry;
 use toolgate_store::Store;
 
-pub(crate) use asking::BYTES_PER_TOKEN;
+pub(crate) use asking::{BYTES_PER_TOKEN, again_of};
 pub(crate) use bundle::erased;
 pub(crate) use start::BegunBy;
 pub use start::{NewAgentRun, PROMPT_BYTES_MAX};

@@ -137,6 +137,10 @@ impl Models {
         let Answer { turn, tries } = asked.map_err(|error| error.redacted(&redactor))?;
         let mut turn = keyless::turn(turn, &redactor);
         turn.asked = Some(request.digest());
+        // Some servers do not say which it was.
+        if turn.model.is_empty() {
+            turn.model.clone_from(&request.model);
+        }
         let cost = opened.prices.cost(&request.model, turn.usage);
         Ok(Answered { turn, tries, cost, provider, kind: opened.kind })
     }

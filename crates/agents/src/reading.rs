@@ -20,6 +20,7 @@ pub struct Reading {
     fold: Fold,
     events: Events,
     end: Option<End>,
+    has_begun: bool,
     bytes_max: usize,
 }
 
@@ -31,6 +32,7 @@ impl Reading {
             fold: Fold::new(bounds),
             events: Events::new(bounds.event_bytes_max),
             end: None,
+            has_begun: false,
             bytes_max: bounds.event_bytes_max,
         }
     }
@@ -42,6 +44,7 @@ impl Reading {
             ModelError::new(ErrorKind::TooLarge, message)
         })?;
         for event in events {
+            self.has_begun = true;
             // Some go on talking after the end; it is theirs alone.
             if self.end.is_some() {
                 return Ok(());
@@ -57,6 +60,11 @@ impl Reading {
     /// Whether the answer said that it is whole.
     pub fn is_whole(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// Whether any event has come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// The turn, if the answer had come to its end.

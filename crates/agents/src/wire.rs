@@ -1,6 +1,6 @@
 //! A question on its way: the key put in, sent through the outlet, tried again until an answer begins, read as it comes.
 //!
-//! Invariant: once a byte of an answer has come, the request is not sent again: whoever listens has heard a part of it.
+//! Invariant: once a word or a call of an answer was heard, the request is not sent again: whoever listens has a part of it.
 
 use std::time::Duration;
 
@@ -28,6 +28,11 @@ use crate::retry::Retries;
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// The connector's own limits are a little behind ours, which know better why.
 const SPARE: Duration = Duration::from_secs(1);
+
+/// Of an answer that is none, what is kept to be shown, and what is shown of it.
+const FOREIGN_BYTES_MAX: usize = 4 * 1024;
+const FOREIGN_CHARS_MAX: usize = 160;
+const MEDIA_CHARS_MAX: usize = 80;
 
 /// How long the end of a stream is waited for once its answer is whole.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -80,10 +85,21 @@ pub(crate) async fn ask(
     request: &Request,
     heard: &mut (dyn FnMut(&Delta) + Send),
 ) -> Result<Answer, ModelError> {
+    let mut tries = 1;
+    let asked = ask_until_heard((dialect, base), asking, request, heard, &mut tries).await;
+    asked.map(|turn| Answer { turn, tries }).map_err(|error| error.after(tries))
+}
+
+async fn ask_until_heard(
+    (dialect, base): (&dyn Dialect, &Url),
+    asking: &Asking<'_>,
+    request: &Request,
+    heard: &mut (dyn FnMut(&Delta) + Send),
+    tries: &mut u32,
+) -> Result<Turn, ModelError> {
     let deadline = Instant::now() + asking.bounds.wall;
     let outgoing = outgoing(dialect, base, asking, request)?;
     let mut retries = Retries::new(&asking.bounds);
-    let mut tries = 1;
     loop {
         let mut outgoing = outgoing.clone();
         outgoing.timeout = deadline.saturating_duration_since(Instant::now()) + SPARE;
@@ -92,23 +108,32 @@ pub(crate) async fn ask(
             Ok(Ok(response)) => {
                 let error = shown(refused(response, base, request, deadline).await, asking.key);
                 wait(&mut retries, error, asking.rng, deadline).await?;
-                tries += 1;
+                *tries += 1;
                 continue;
             }
             Ok(Err(error)) => {
                 wait(&mut retries, ModelError::of(error, false), asking.rng, deadline).await?;
-                tries += 1;
+                *tries += 1;
                 continue;
             }
             Err(_) => return Err(late(&asking.bounds)),
         };
         let reading = Reading::new(dialect, request, &asking.bounds);
-        let read = match timeout_at(deadline, read(response, reading, asking, heard)).await {
+        let mut has_begun = false;
+        let mut hear = |delta: &Delta| {
+            has_begun = true;
+            heard(delta);
+        };
+        let read = match timeout_at(deadline, read(response, reading, asking, &mut hear)).await {
             Ok(read) => read,
             Err(_) => Err(late(&asking.bounds)),
         };
-        let turn = read.map_err(|error| shown(error, asking.key))?;
-        return Ok(Answer { turn, tries });
+        match read.map_err(|error| shown(error, asking.key)) {
+            // Some say only behind the first event that they have too much to do.
+            Err(error) if !has_begun => wait(&mut retries, error, asking.rng, deadline).await?,
+            read => return read,
+        }
+        *tries += 1;
     }
 }
 
@@ -120,10 +145,22 @@ pub(crate) async fn play(
     request: &Request,
     heard: &mut (dyn FnMut(&Delta) + Send),
 ) -> Result<Answer, ModelError> {
+    let mut tries = 1;
+    let played = play_until_heard(script, name, asking, request, heard, &mut tries).await;
+    played.map(|turn| Answer { turn, tries }).map_err(|error| error.after(tries))
+}
+
+async fn play_until_heard(
+    script: &Script,
+    name: &Slug,
+    asking: &Asking<'_>,
+    request: &Request,
+    heard: &mut (dyn FnMut(&Delta) + Send),
+    tries: &mut u32,
+) -> Result<Turn, ModelError> {
     let deadline = Instant::now() + asking.bounds.wall;
     let mut retries = Retries::new(&asking.bounds);
     let mut used = Script::used(request);
-    let mut tries = 1;
     loop {
         let Played { pieces, delay, end, begun } = script.play(name, request, &mut used)?;
         let mut fold = crate::fold::Fold::new(&asking.bounds);
@@ -137,11 +174,11 @@ pub(crate) async fn play(
             }
         }
         match end {
-            Ok(end) => return Ok(Answer { turn: fold.end(crate::Kind::Scripted, end), tries }),
+            Ok(end) => return Ok(fold.end(crate::Kind::Scripted, end)),
             Err(error) if begun => return Err(error),
             Err(error) => wait(&mut retries, error, asking.rng, deadline).await?,
         }
-        tries += 1;
+        *tries += 1;
     }
 }
 
@@ -244,22 +281,31 @@ async fn read(
     heard: &mut (dyn FnMut(&Delta) + Send),
 ) -> Result<Turn, ModelError> {
     let media = response.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let streamed = match media.split(';').next().unwrap_or_default().trim() {
-        "text/event-stream" => true,
+    let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let (streamed, is_known) = match media.as_str() {
+        "text/event-stream" => (true, true),
         // Some do not stream, whatever they are asked.
-        "application/json" => false,
-        _ => asking.form == Form::Streamed,
+        "application/json" => (false, true),
+        _ => (asking.form == Form::Streamed, false),
     };
     if !streamed {
         let bytes_max = asking.bounds.event_bytes_max;
         let body = response.bytes_max(bytes_max).await.map_err(|error| ModelError::of(error, true))?;
-        return reading.whole(&body, heard);
+        let read = reading.whole(&body, heard);
+        return read.map_err(|error| if is_known { error } else { foreign(&media, &body, asking.key) });
     }
+    let mut beginning = Vec::new();
     while !reading.is_whole() {
         match response.chunk().await.map_err(|error| ModelError::of(error, true))? {
-            Some(piece) => reading.push(&piece, heard)?,
+            Some(piece) => {
+                beginning.extend(piece.iter().take(FOREIGN_BYTES_MAX.saturating_sub(beginning.len())));
+                reading.push(&piece, heard)?;
+            }
             None => break,
         }
+    }
+    if !is_known && !reading.has_begun() {
+        return Err(foreign(&media, &beginning, asking.key));
     }
     if reading.is_whole() {
         // Whatever still comes is thrown away; a connection that ends now can be kept.
@@ -273,4 +319,22 @@ fn late(bounds: &Bounds) -> ModelError {
     let message =
         format!("the model did not end its answer within {} s; allow more time or ask for less", bounds.wall.as_secs());
     ModelError::new(ErrorKind::Late, message)
+}
+
+/// A page of somebody who is no provider, as a rule: a proxy, a sign-in, a site at the wrong path. Its beginning is shown
+/// without the key, which is taken out before it can be cut in two.
+fn foreign(media: &str, body: &[u8], key: Option<&Secret>) -> ModelError {
+    let media: String = media.chars().take(MEDIA_CHARS_MAX).flat_map(char::escape_debug).collect();
+    let named = if media.is_empty() { "no content type".to_owned() } else { format!("`{media}`") };
+    let text = String::from_utf8_lossy(body);
+    let text = match key.and_then(|key| plain(key).filter(|text| !text.is_empty()).map(|text| (text, key.name()))) {
+        Some((secret, name)) => text.replace(secret, &format!("[secret:{name}]")),
+        None => text.into_owned(),
+    };
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let beginning: String = words.chars().take(FOREIGN_CHARS_MAX).collect();
+    let message = format!(
+        "the provider answers with {named}, which is neither a stream of events nor JSON; look at its `base_url`; it begins: {beginning}"
+    );
+    ModelError::new(ErrorKind::Foreign, message).with("content_type", media)
 }

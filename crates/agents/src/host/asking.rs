@@ -235,10 +235,11 @@ impl Host {
     ) -> Result<bool, Fault> {
         let mut change = Change::new(driven.tenant);
         let told = error.error();
-        let data = json!({
+        let mut data = json!({
             "turn": asked.turn, "model": driven.plan.model, "code": told.code, "reason": told.reason(),
             "message": told.message,
         });
+        again_of(told, &mut data);
         if error.kind().may_cost() {
             self.count_lost(&mut change, &driven.run, asked, data);
         } else {
@@ -249,6 +250,16 @@ impl Host {
         let ours = self.if_ours(change).await?;
         self.0.engine.signal_run(driven.tenant, driven.run.id);
         Ok(ours)
+    }
+}
+
+/// How often it was asked, and when it may be again: beside what the log says of a question without an answer.
+pub(crate) fn again_of(error: &ToolError, data: &mut Value) {
+    if let Some(tries) = error.details.as_ref().and_then(|details| details.get("tries")) {
+        data["tries"] = tries.clone();
+    }
+    if let Some(seconds) = error.retry_after_s {
+        data["retry_after_s"] = seconds.into();
     }
 }
 

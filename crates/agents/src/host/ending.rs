@@ -11,6 +11,7 @@ use toolgate_store::runs::Run;
 use toolgate_store::{Change, Error};
 
 use super::Host;
+use super::asking::again_of;
 use super::drive::{Driven, Left, elsewhere, ended_as};
 use crate::conversation::Conversation;
 
@@ -117,7 +118,8 @@ fn ending_events(run: &Run, error: Option<&ToolError>, at: toolgate_contracts::T
         let data = json!({"limit": limit, "most": of("limit"), "used": of("used"), "message": error.message});
         events.push(event(EventType::LimitReached, data));
     }
-    let data = json!({"code": error.code, "reason": reason, "message": error.message});
+    let mut data = json!({"code": error.code, "reason": reason, "message": error.message});
+    again_of(error, &mut data);
     events.push(event(EventType::RunFailed, data));
     events
 }

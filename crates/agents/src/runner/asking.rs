@@ -17,7 +17,7 @@ use super::answer::Wanted;
 use super::{is_scripted, rendered};
 use crate::bounds::Bounds;
 use crate::error::ModelError;
-use crate::host::{BYTES_PER_TOKEN, Host};
+use crate::host::{BYTES_PER_TOKEN, Host, again_of};
 use crate::model::{Message, Request, Stop, Turn, Usage};
 use crate::models::{Answered, Asker, Known};
 
@@ -176,9 +176,10 @@ async fn answered(
         json!({"turn": number, "model": name, "messages": request.messages.len(), "tools": request.tools.len()});
     call.tell(EventType::ModelRequested, asked, host.engine().now());
     let failed = |error: &ToolError| {
-        let data = json!({
+        let mut data = json!({
             "turn": number, "model": name, "code": error.code, "reason": error.reason(), "message": error.message,
         });
+        again_of(error, &mut data);
         call.tell(EventType::ModelFailed, data, host.engine().now());
     };
     let answered = select! {

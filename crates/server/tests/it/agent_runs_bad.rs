@@ -94,21 +94,84 @@ async fn a_provider_that_limits_the_rate_is_given_its_time_or_told_on() {
             (&json!("completed"), &json!("Here I am.")),
             "{went:#}"
         );
-        let events = events(&world, &went).await;
-        let (_, completed) = events.iter().find(|(kind, _)| kind == "model.completed").unwrap();
+        let told = events(&world, &went).await;
+        let (_, completed) = told.iter().find(|(kind, _)| kind == "model.completed").unwrap();
         assert_eq!(completed["tries"], 3, "{completed:#}");
         // Again and again: as often as is tried.
         vendor.says(vec![Said::Limited(0)]);
-        failed_asking(&world, "always", &run(&world, json!({})).await, "RATE_LIMIT", "upstream").await;
-        assert_eq!(vendor.requests().len(), 4);
+        let always = run(&world, json!({})).await;
+        let failed = failed_asking(&world, "always", &always, "RATE_LIMIT", "upstream").await;
+        assert_eq!((vendor.requests().len(), &failed["tries"]), (4, &json!(4)), "{failed:#}");
+        assert!(always["reason"].as_str().unwrap().contains("it was asked 4 times"), "{always:#}");
         // For a minute, in a run that has half of one; and for longer than anybody waits.
         for (seconds, limits) in [(60, json!({"max_wall_s": 30})), (61, json!({}))] {
             vendor.says(vec![Said::Limited(seconds)]);
             let ended = run(&world, limits).await;
-            failed_asking(&world, "for a minute", &ended, "RATE_LIMIT", "upstream").await;
-            assert_eq!(vendor.requests().len(), 1);
+            let failed = failed_asking(&world, "for a minute", &ended, "RATE_LIMIT", "upstream").await;
+            assert_eq!((vendor.requests().len(), &failed["tries"]), (1, &json!(1)), "{failed:#}");
+            assert_eq!(failed["retry_after_s"], seconds, "{failed:#}");
+            let told = format!("it says to come back in {seconds} s");
+            assert!(ended["reason"].as_str().unwrap().contains(&told), "{ended:#}");
+            let (_, over) = events(&world, &ended).await.pop().unwrap();
+            assert_eq!((&over["retry_after_s"], &over["tries"]), (&json!(seconds), &json!(1)), "{over:#}");
             assert_eq!(ended["model_use"]["turns"], 0, "{ended:#}");
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_is_no_answer_says_what_it_is_and_costs_nothing() {
+    every_world(async |world| {
+        let vendor = Vendor::start().await;
+        vendor.asked_by_an_agent(&world, "openai_chat", Some(KEY), &["calculator"]).await;
+        let page = format!("<!doctype html><title>Sign in</title>{KEY}{}", "x".repeat(9_000));
+        for (media, named) in [("text/html; charset=utf-8", "`text/html`"), ("", "no content type")] {
+            vendor.says(vec![Said::Page(media, page.clone())]);
+            let ended = run(&world, json!({})).await;
+            let failed = failed_asking(&world, named, &ended, "PROVIDER_ERROR", "output_schema").await;
+            let told = failed["message"].as_str().unwrap();
+            assert!(told.contains(named) && told.contains("`base_url`"), "{failed:#}");
+            assert!(told.contains("<title>Sign in") && told.len() < 1_000 && !told.contains("sentinel"), "{failed:#}");
+            assert_eq!((&ended["model_use"]["turns"], &failed["usage"]), (&json!(0), &Value::Null), "{ended:#}");
+            assert_eq!(vendor.requests().len(), 1);
+        }
+    })
+    .await;
+}
+
+/// Whoever listens has heard nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_is_overloaded_behind_its_first_event_is_asked_again() {
+    every_world(async |world| {
+        let vendor = Vendor::start().await;
+        vendor.asked_by_an_agent(&world, "anthropic", None, &["calculator"]).await;
+        let event = |data: Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
+        let start =
+            event(json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant",
+            "model": "any", "content": [], "usage": {"input_tokens": 3, "output_tokens": 1}}}));
+        let busy = event(json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}));
+        let block =
+            event(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}));
+        let said =
+            event(json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Here."}}));
+        let end = [
+            event(json!({"type": "content_block_stop", "index": 0})),
+            event(
+                json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
+            ),
+            event(json!({"type": "message_stop"})),
+        ]
+        .concat();
+        let busy_at_once = Said::Events(vec![start.clone(), busy.clone()]);
+        vendor.says(vec![busy_at_once, Said::Events(vec![start.clone(), block.clone(), said.clone(), end])]);
+        let went = run(&world, json!({})).await;
+        assert_eq!((&went["state"], &went["outputs"]["response"]), (&json!("completed"), &json!("Here.")), "{went:#}");
+        assert_eq!(vendor.requests().len(), 2);
+        vendor.says(vec![Said::Events(vec![start, block, said, busy])]);
+        let ended = run(&world, json!({})).await;
+        failed_asking(&world, "within its words", &ended, "PROVIDER_ERROR", "upstream_5xx").await;
+        assert_eq!(vendor.requests().len(), 1, "what has begun is not asked for again");
     })
     .await;
 }

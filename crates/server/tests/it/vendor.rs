@@ -22,6 +22,8 @@ pub enum Said {
     Large(usize),
     /// A refusal, with the seconds to wait.
     Limited(u64),
+    /// Not a provider's: of this kind, with this text.
+    Page(&'static str, String),
 }
 
 #[derive(Clone)]
@@ -122,6 +124,10 @@ async fn say(stream: &mut TcpStream, said: Said) -> std::io::Result<()> {
                 stream.write_all(piece.as_bytes()).await?;
             }
             stream.write_all(b"0\r\n\r\n").await
+        }
+        Said::Page(media, text) => {
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n", text.len());
+            stream.write_all((head + &text).as_bytes()).await
         }
         Said::Limited(seconds) => {
             let body = r#"{"error":{"type":"rate_limit_error","message":"slow down"}}"#;
