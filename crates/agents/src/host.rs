@@ -32,7 +32,7 @@ pub(crate) use bundle::erased;
 pub(crate) use start::BegunBy;
 pub use start::{NewAgentRun, PROMPT_BYTES_MAX};
 pub use turns::{TURN_TEXT_BYTES_MAX, TurnCall, TurnState, TurnView};
-pub use view::{AgentRunView, ModelUse};
+pub use view::{AgentOutcome, AgentRunView, ModelUse};
 
 use crate::models::Models;
 

@@ -29,7 +29,9 @@ pub use bounds::Bounds;
 pub use conversation::{Conversation, Next, Plan};
 pub use error::{ErrorKind, ModelError};
 pub use fold::{Delta, End, Fold};
-pub use host::{AgentRunView, Host, ModelUse, NewAgentRun, TURN_TEXT_BYTES_MAX, TurnCall, TurnState, TurnView};
+pub use host::{
+    AgentOutcome, AgentRunView, Host, ModelUse, NewAgentRun, TURN_TEXT_BYTES_MAX, TurnCall, TurnState, TurnView,
+};
 pub use model::{Message, Own, Request, Said, Stop, ToolAnswer, ToolCall, ToolSchema, Turn, Usage};
 pub use models::{Answered, Asker, Models};
 pub use provider::{Kind, Provider, ProviderSpec};

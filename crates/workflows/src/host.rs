@@ -2,9 +2,9 @@
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
-use toolgate_agents::{Host, NewAgentRun};
+use toolgate_agents::{AgentOutcome, Host, NewAgentRun};
 use toolgate_contracts::definition::Label;
-use toolgate_contracts::{AgentOutputs, Caller, Fault, Limits, RunId, TenantId, ToolError};
+use toolgate_contracts::{Caller, Fault, Limits, RunId, TenantId};
 
 /// What an agent is given.
 #[derive(Clone, Debug)]
@@ -31,8 +31,6 @@ pub trait AgentHost: Send + Sync {
     /// What became of a run; absent as long as it is not over.
     fn outcome(&self, tenant: TenantId, run: RunId) -> BoxFuture<'_, Result<Option<AgentOutcome>, Fault>>;
 }
-
-pub type AgentOutcome = Result<AgentOutputs, ToolError>;
 
 impl AgentHost for Host {
     fn start<'a>(&'a self, caller: &'a Caller, start: AgentStart) -> BoxFuture<'a, Result<(), Fault>> {

@@ -31,10 +31,11 @@ use toolgate_registry::commands::Registry;
 pub use around::{Around, OfCaller};
 pub use check::check;
 pub use commands::{Saved, Shown, WorkflowAction, refused};
-pub use host::{AgentHost, AgentOutcome, AgentStart};
+pub use host::{AgentHost, AgentStart};
 pub use publish::PublishWorkflow;
 pub use run::{NewWorkflowRun, NodesWanted, WorkflowRunView};
 pub use runner::PublishedWorkflows;
+pub use toolgate_agents::AgentOutcome;
 
 /// How long a program that ends waits for what is at hand.
 const STOPPING: Duration = Duration::from_secs(2);

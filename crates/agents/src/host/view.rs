@@ -16,6 +16,14 @@ use super::bundle::erased;
 use super::drive::answer_of;
 use crate::model::Usage;
 
+/// What became of a run that is over.
+#[derive(Clone, Debug)]
+pub enum AgentOutcome {
+    Answered(AgentOutputs),
+    /// With what it did until then, unless that was erased.
+    Failed(ToolError, Option<AgentOutputs>),
+}
+
 /// What the model of a run was asked, and what that took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct ModelUse {
@@ -184,18 +192,20 @@ impl Host {
     }
 
     /// How a run ended, if it has: for whoever began it and is not a caller any more.
-    pub async fn outcome(&self, tenant: TenantId, id: RunId) -> Result<Option<Result<AgentOutputs, ToolError>>, Fault> {
+    pub async fn outcome(&self, tenant: TenantId, id: RunId) -> Result<Option<AgentOutcome>, Fault> {
         let Some(kept) = self.0.store.agent_run(tenant, id).await? else { return Err(Fault::not_found("run", id)) };
         let Some(run) = self.0.store.run(tenant, id).await? else { return Err(Fault::not_found("run", id)) };
         if kept.is_open {
             return Ok(None);
         }
-        let Some(outputs) = kept.outputs else { return Ok(Some(Err(ToolError::of(&erased())))) };
+        let Some(outputs) = kept.outputs else {
+            return Ok(Some(AgentOutcome::Failed(ToolError::of(&erased()), None)));
+        };
         let outputs: AgentOutputs = serde_json::from_value(outputs).map_err(Fault::internal)?;
         Ok(Some(match run.state {
-            RunState::Completed => Ok(outputs),
-            RunState::Cancelled => Err(ToolError::cancelled()),
-            _ => Err(self.why_failed(tenant, &run).await?),
+            RunState::Completed => AgentOutcome::Answered(outputs),
+            RunState::Cancelled => AgentOutcome::Failed(ToolError::cancelled(), Some(outputs)),
+            _ => AgentOutcome::Failed(self.why_failed(tenant, &run).await?, Some(outputs)),
         }))
     }
 

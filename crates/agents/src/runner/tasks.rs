@@ -11,7 +11,7 @@ use toolgate_store::runs::Run;
 
 use super::{Agents, handing, nobody};
 use crate::conversation::Plan;
-use crate::host::{Host, NewAgentRun, erased};
+use crate::host::{AgentOutcome, Host, NewAgentRun, erased};
 
 impl Hosting for Agents {
     fn task<'a>(&'a self, call: &'a Call, task: RunId) -> BoxFuture<'a, Result<Look, ToolError>> {
@@ -81,8 +81,8 @@ async fn told(host: &Host, call: &Call, run: &Run, kept: &AgentRun) -> Result<Va
                 value["status"] = json!(RunState::Running);
             }
         }
-        Some(Ok(outputs)) => value["response"] = outputs.response.into(),
-        Some(Err(error)) => value["error"] = json!({"code": error.code, "message": error.message}),
+        Some(AgentOutcome::Answered(outputs)) => value["response"] = outputs.response.into(),
+        Some(AgentOutcome::Failed(error, _)) => value["error"] = json!({"code": error.code, "message": error.message}),
     }
     Ok(value)
 }

@@ -15,7 +15,7 @@ use super::instant;
 use super::next::joined;
 use super::settle::{Came, Gave, Waits};
 use crate::handles::{ANSWER, ENVELOPE, OUTPUT, VALUE};
-use crate::{AgentStart, Workflows, allowed, pins};
+use crate::{AgentOutcome, AgentStart, Workflows, allowed, pins};
 
 /// Places that a call may be given again, behind the first.
 const SEQ_AGAIN: u32 = 500_000;
@@ -200,15 +200,17 @@ impl Asking {
                 return Ok(Came::Failed(error, Gave::default()));
             }
         }
-        let Some(outputs) = host.outcome(self.caller.tenant, run).await? else {
+        let Some(outcome) = host.outcome(self.caller.tenant, run).await? else {
             return Ok(Came::Waits(Waits::Run(run)));
         };
         // What the agent has seen, its answer carries.
         let mut labels = store.run(self.caller.tenant, run).await?.map(|run| run.labels).unwrap_or_default();
         let gave = |outputs, labels| Gave { outputs, labels, of_output: None };
-        let outputs = match outputs {
-            Ok(outputs) => outputs,
-            Err(error) => return Ok(Came::Failed(error, gave(Map::new(), labels))),
+        // What it did before it failed is done, and its handles say so.
+        let (outputs, failed) = match outcome {
+            AgentOutcome::Answered(outputs) => (outputs, None),
+            AgentOutcome::Failed(error, Some(outputs)) => (outputs, Some(error)),
+            AgentOutcome::Failed(error, None) => return Ok(Came::Failed(error, gave(Map::new(), labels))),
         };
         let last = if config.pins.iter().any(|pin| pin.on_missing == OnMissing::StaleLastSuccess) {
             store.last_outputs(self.caller.tenant, self.run, &self.workflow, &stands.path).await?
@@ -227,14 +229,19 @@ impl Asking {
                 is_stale = true;
             }
             match pins::value(pin, &outputs, before) {
-                Ok(value) => given.insert(pin.name.clone(), value),
+                Ok(value) => drop(given.insert(pin.name.clone(), value)),
+                // The first thing that went wrong is the reason.
+                Err(_) if failed.is_some() => {}
                 Err(error) => return Ok(Came::Failed(error, gave(given, labels))),
-            };
+            }
         }
         if let Some(last) = last.filter(|last| is_stale && !last.labels.is_empty()) {
             self.workflows.engine().join_earlier(self.caller.tenant, self.run, &last.labels, &last.origins).await?;
         }
-        Ok(Came::Gave(gave(given, labels)))
+        Ok(match failed {
+            None => Came::Gave(gave(given, labels)),
+            Some(error) => Came::Failed(error, gave(given, labels)),
+        })
     }
 
     /// What a call gives: its output or its error, and either way its envelope as the seed spells it.

@@ -89,6 +89,28 @@ async fn an_agent_gives_the_five_outputs_and_its_pins_by_every_strategy() {
     .await;
 }
 
+/// It makes its calls and then reaches a limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_failed_as_data_gives_what_it_did() {
+    every_world(async |world| {
+        helper(&world).await;
+        let pins = json!([pin("first_success", "null"), pin("by_call_id", "null"), pin("by_call_id", "error")]);
+        let mut graph = graph("cut", pins, "data");
+        graph["nodes"][1]["limits"] = json!({"max_iterations": 1});
+        save(&world, &As::Owner, &graph).await.ok();
+        let ran = run(&world, &As::Owner, "cut", json!({"what": "sums"})).await;
+        let outputs = node_of(&ran, "look")["outputs"].clone();
+        assert_eq!(outputs["error"]["details"]["reason"], "max_iterations", "{ran:#}");
+        assert_eq!(outputs["tool_order"].as_array().map(Vec::len), Some(3), "{outputs:#}");
+        assert_eq!(outputs["last_tool"]["output"]["result"], 21, "{outputs:#}");
+        let pinned = (&outputs["first_success_null"]["result"], &outputs["by_call_id_null"]);
+        assert_eq!(pinned, (&json!(2), &Value::Null), "{outputs:#}");
+        assert!(outputs.as_object().unwrap().contains_key("by_call_id_null"), "null is a value: {outputs:#}");
+        assert!(!outputs.as_object().unwrap().contains_key("by_call_id_error"), "{outputs:#}");
+    })
+    .await;
+}
+
 /// What the nodes of a run gave came from private data.
 async fn is_private(world: &World, run: &Value) {
     let run: RunId = run.as_str().unwrap().parse().unwrap();
