@@ -118,20 +118,35 @@ pub async fn invocations(wanted: Invocations, client: &Client, output: &Output) 
 pub fn table(calls: &[Value], paint: Paint, nothing: &str) -> String {
     let mut table = Table::new(["WHEN", "ID", "TOOL", "STATUS", "TOOK", "BY"]).drops(["TOOK", "WHEN", "BY"]);
     for call in calls {
-        let by = match call["agent_id"].as_str() {
-            Some(_) => format!("agent {}", name_of(call, "agent_id", "agent_name")),
-            None => person_of(call, "principal"),
-        };
-        table.row([
-            time_of(call, "created_at"),
-            text_of(call, "id"),
-            format!("{}@{}", text_of(call, "tool_key"), text_of(call, "tool_version")),
-            state(call),
-            took(call),
-            by,
-        ]);
+        table.row(cells(call));
     }
     table.render(paint, nothing)
+}
+
+/// Calls of several runs, each with the run that it is in.
+pub fn table_of_runs(calls: &[Value], paint: Paint, run_of: impl Fn(&str) -> String) -> String {
+    let mut table =
+        Table::new(["WHEN", "ID", "TOOL", "STATUS", "TOOK", "BY", "RUN"]).drops(["TOOK", "WHEN", "BY"]).cuts("RUN");
+    for call in calls {
+        let [when, id, tool, state, took, by] = cells(call);
+        table.row([when, id, tool, state, took, by, run_of(&text_of(call, "run_id"))]);
+    }
+    table.render(paint, "")
+}
+
+fn cells(call: &Value) -> [String; 6] {
+    let by = match call["agent_id"].as_str() {
+        Some(_) => format!("agent {}", name_of(call, "agent_id", "agent_name")),
+        None => person_of(call, "principal"),
+    };
+    [
+        time_of(call, "created_at"),
+        text_of(call, "id"),
+        format!("{}@{}", text_of(call, "tool_key"), text_of(call, "tool_version")),
+        state(call),
+        took(call),
+        by,
+    ]
 }
 
 /// The status, with the code of the failure and what else is out of the ordinary.

@@ -128,7 +128,7 @@ script:
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     let run = home.json(&["run", "list"])["items"][0]["id"].as_str().unwrap().to_owned();
     let shown = home.ok(&["run", "show", &run]);
-    let (_, unread) = shown.split_once("Calls that could not be read\n").unwrap_or_else(|| panic!("{shown}"));
+    let (_, unread) = shown.split_once("Calls without a record\n").unwrap_or_else(|| panic!("{shown}"));
     assert!(unread.contains("noSuchTool") && unread.contains("POLICY_DENIED not_found"), "{shown}");
     let approval = home.json(&["approvals"])["items"][0]["id"].as_str().unwrap().to_owned();
     let decided = home.run(&["tool", "approve", &approval]);

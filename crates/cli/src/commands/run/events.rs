@@ -11,6 +11,8 @@ use crate::client::Client;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::{Output, Paint, clean, clean_line, note, print, text_of};
 
+/// Of what a model or a tool says in a row, what is shown; the run's outputs, and the call, have it whole.
+const SAID_BYTES_MAX: usize = 16 * 1024;
 /// Pages of a log that is shown at once.
 const PAGES_MAX: usize = 1000;
 
@@ -50,6 +52,8 @@ pub struct Told {
     whose: Option<(String, String)>,
     at: String,
     words: String,
+    /// Bytes of what they have said in a row.
+    heard: usize,
 }
 
 impl Told {
@@ -67,7 +71,7 @@ impl Told {
         if self.words.is_empty() {
             self.at = time(event);
         }
-        self.words.push_str(&text_of(&event["data"], "text"));
+        self.hear_words(&text_of(&event["data"], "text"));
         while let Some((whole, rest)) = self.words.split_once('\n') {
             lines.push(said(&self.at, whole));
             self.words = rest.to_owned();
@@ -79,8 +83,20 @@ impl Told {
     /// The line that was not ended.
     pub fn rest(&mut self) -> Vec<String> {
         self.whose = None;
+        self.heard = 0;
         let words = std::mem::take(&mut self.words);
         if words.is_empty() { Vec::new() } else { vec![said(&self.at, &words)] }
+    }
+
+    /// So much of what one of them says, and then that there is more: megabytes of it show nobody anything.
+    fn hear_words(&mut self, text: &str) {
+        let left = SAID_BYTES_MAX.saturating_sub(self.heard);
+        self.words.push_str(text.get(..text.floor_char_boundary(left)).unwrap_or_default());
+        let was_whole = self.heard <= SAID_BYTES_MAX;
+        self.heard += text.len();
+        if was_whole && self.heard > SAID_BYTES_MAX {
+            self.words.push_str("\n… and more, of which no more is shown\n");
+        }
     }
 }
 
@@ -176,4 +192,28 @@ fn tell_rest(told: &mut Told, output: &Output) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_an_answer_of_megabytes_the_beginning_is_shown_and_that_there_is_more() {
+        let delta =
+            |text: &str| json!({"type": "model.delta", "at": "2026-11-19T10:00:00.000Z", "data": {"text": text}});
+        let mut told = Told::default();
+        let mut lines: Vec<String> = Vec::new();
+        for _ in 0..1000 {
+            lines.extend(told.hear(&delta(&"ü".repeat(2_000)), Paint::PLAIN));
+        }
+        lines.extend(told.hear(&json!({"type": "model.completed", "seq": 3, "data": {}}), Paint::PLAIN));
+        assert!(lines.iter().map(String::len).sum::<usize>() < SAID_BYTES_MAX + 500, "{}", lines.len());
+        assert!(lines[1].ends_with("… and more, of which no more is shown"), "{lines:?}");
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        lines = told.hear(&delta("The next.\n"), Paint::PLAIN);
+        assert!(lines[0].ends_with("│ The next."), "{lines:?}");
+    }
 }

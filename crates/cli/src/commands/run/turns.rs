@@ -73,11 +73,22 @@ fn took(turn: &Value) -> String {
     )
 }
 
+/// The tool as the model named it, where it did.
+pub fn tool_of(call: &Value) -> String {
+    match text_of(call, "tool") {
+        tool if tool.trim().is_empty() => "(no name)".to_owned(),
+        tool => tool,
+    }
+}
+
 fn called(call: &Value) -> String {
-    let [tool, status, id] = ["tool", "status", "id"].map(|member| text_of(call, member));
+    let [status, id] = ["status", "id"].map(|member| text_of(call, member));
+    let tool = tool_of(call);
     let status = if status.is_empty() { "not made".to_owned() } else { status };
     let why = match text_of(&call["error"], "code") {
         code if code.is_empty() => code,
+        // Without a record, this is the one place that says what its model was told.
+        code if id.is_empty() => format!(" {code}: {}", text_of(&call["error"], "message")),
         code => format!(" {code}"),
     };
     let edited = if call["edited"] == true { ", with an input that a person changed" } else { "" };

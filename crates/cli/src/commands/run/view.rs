@@ -29,8 +29,8 @@ pub fn whole(run: &Value, paint: Paint) -> String {
         .section("Turns", &turns::lines(members(run, "turns"), paint))
         .section("Steps", &steps(run, narrow))
         .section("Runs under it", &runs(run, narrow))
-        .section("Calls", &calls::table(members(run, "calls"), narrow, ""))
-        .section("Calls that could not be read", &unread(run, narrow))
+        .section("Calls", &calls_of(run, narrow))
+        .section("Calls without a record", &unread(run, narrow))
         .section("Events", &events::lines(members(run, "events"), paint))
         .section("Spans", &members(run, "spans").iter().map(tree).collect::<Vec<_>>().join("\n"))
         .end()
@@ -83,9 +83,15 @@ fn seconds(millis: i64) -> String {
 /// Calls without a record: they count, and stand in no list of calls.
 fn unread(run: &Value, paint: Paint) -> String {
     let mut table = Table::new(["WHEN", "PLACE", "TOOL", "WHY"]).drops(["WHEN", "PLACE"]);
+    let of_turns = || members(run, "turns").iter().flat_map(|turn| members(turn, "calls"));
     for call in members(run, "unread") {
-        let [seq, tool, code, reason] = ["seq", "tool", "code", "reason"].map(|member| text_of(call, member));
-        table.row([time_of(call, "at"), seq, tool, format!("failed {code} {reason}").trim_end().to_owned()]);
+        let [seq, code, reason] = ["seq", "code", "reason"].map(|member| text_of(call, member));
+        // What its model was told, where that is at hand.
+        let told = of_turns().find(|one| one["call_id"] == call["call_id"] && one["call_id"].is_string());
+        let told = told.map(|one| text_of(&one["error"], "message")).filter(|told| !told.is_empty());
+        let told = told.map(|told| format!(": {told}")).unwrap_or_default();
+        let why = format!("failed {code} {reason}").trim_end().to_owned() + &told;
+        table.row([time_of(call, "at"), seq, turns::tool_of(call), why]);
     }
     table.render(paint, "")
 }
@@ -114,13 +120,48 @@ fn steps(run: &Value, paint: Paint) -> String {
     table.render(paint, "")
 }
 
+/// Each below the run that it is under, as deep as it stands there.
 fn runs(run: &Value, paint: Paint) -> String {
     let mut table = Table::new(["BEGAN", "ID", "KIND", "STATE", "TITLE"]).drops(["BEGAN", "KIND"]);
-    for under in members(run, "runs") {
+    for (depth, under) in in_their_places(run) {
         let [id, kind, state, title] = ["id", "kind", "state", "title"].map(|member| text_of(under, member));
-        table.row([time_of(under, "created_at"), id, kind, state, title]);
+        let branch = if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth - 1)) };
+        table.row([time_of(under, "created_at"), id, kind, state, format!("{branch}{title}")]);
     }
     table.render(paint, "")
+}
+
+fn in_their_places(run: &Value) -> Vec<(usize, &Value)> {
+    let all = members(run, "runs");
+    let top = text_of(run, "id");
+    // One whose run above is not shown stands at the top.
+    let is_shown = |id: &str| all.iter().any(|one| one["id"] == id);
+    let above = |one: &Value| one["parent_run_id"].as_str().filter(|id| is_shown(id)).unwrap_or(&top).to_owned();
+    let mut found = Vec::with_capacity(all.len());
+    let mut waiting = Vec::new();
+    let push_below = |waiting: &mut Vec<_>, id: &str, depth: usize| {
+        waiting.extend(all.iter().rev().filter(|one| above(one) == id).map(|one| (depth, one)));
+    };
+    push_below(&mut waiting, &top, 0);
+    while let Some((depth, one)) = waiting.pop() {
+        found.push((depth, one));
+        push_below(&mut waiting, &text_of(one, "id"), depth + 1);
+    }
+    found
+}
+
+fn calls_of(run: &Value, paint: Paint) -> String {
+    let (calls, under, own) = (members(run, "calls"), members(run, "runs"), text_of(run, "id"));
+    if under.is_empty() {
+        return calls::table(calls, paint, "");
+    }
+    calls::table_of_runs(calls, paint, |id| {
+        if id == own {
+            return "this one".to_owned();
+        }
+        let title = under.iter().find(|one| one["id"] == id).map(|one| text_of(one, "title")).unwrap_or_default();
+        format!("{id} {title}").trim_end().to_owned()
+    })
 }
 
 /// The steps that a call went through.
@@ -139,4 +180,46 @@ fn tree(call: &Value) -> String {
         lines.push(format!("{branch} {:<9}  {:>width$} µs", text_of(step, "step"), text_of(step, "us")));
     }
     clean(&lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_below_stand_below_theirs_and_calls_say_in_which_they_are() {
+        let run = json!({
+            "id": "top", "title": "Top", "state": "completed",
+            "runs": [
+                {"id": "b", "parent_run_id": "top", "title": "second"},
+                {"id": "a1", "parent_run_id": "a", "title": "deeper"},
+                {"id": "a", "parent_run_id": "top", "title": "first"},
+                {"id": "lost", "parent_run_id": "not shown", "title": "third"},
+            ],
+            "calls": [{"id": "c1", "run_id": "a1", "tool_key": "echo"}, {"id": "c2", "run_id": "top", "tool_key": "echo"}],
+        });
+        let shown = whole(&run, Paint::PLAIN);
+        let (_, below) = shown.split_once("Runs under it\n").unwrap();
+        let places = ["second", "first", "└ deeper", "third"]
+            .map(|title| below.lines().skip(1).take(4).position(|line| line.ends_with(&format!(" {title}"))));
+        assert_eq!(places, [Some(0), Some(1), Some(2), Some(3)], "{shown}");
+        let (_, calls) = shown.split_once("Calls\n").unwrap();
+        let whose: Vec<&str> =
+            calls.lines().skip(1).take(2).map(|line| line.trim_end().rsplit_once("  ").unwrap().1).collect();
+        assert_eq!(whose, ["a1 deeper", "this one"], "{calls}");
+        assert!(!whole(&json!({"id": "top", "calls": [{"id": "c"}]}), Paint::PLAIN).contains("RUN"));
+    }
+
+    #[test]
+    fn a_call_without_a_record_says_what_its_model_was_told() {
+        let error = json!({"code": "POLICY_DENIED", "message": "there is no such tool"});
+        let run = json!({
+            "id": "top",
+            "turns": [{"turn": 0, "calls": [{"seq": 0, "tool": "", "call_id": "x", "status": "failed", "error": error}]}],
+            "unread": [{"seq": 0, "tool": "", "call_id": "x", "code": "POLICY_DENIED", "reason": "not_found"}],
+        });
+        let shown = whole(&run, Paint::PLAIN);
+        assert!(shown.contains("→ (no name) failed POLICY_DENIED: there is no such tool"), "{shown}");
+        assert!(shown.contains("failed POLICY_DENIED not_found: there is no such tool"), "{shown}");
+    }
 }
