@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::name::Slug;
+use crate::name::{Slug, ToolName};
 
 /// What a skill says of itself: the front matter of its `SKILL.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -20,6 +20,10 @@ pub struct Skill {
     /// Absent or empty: the text has no places and is given as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<SkillArgument>,
+    /// Those that its text speaks of. They give nobody a tool, and take none away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub tools: Vec<ToolName>,
     /// The address of a picture, `https` or `data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,

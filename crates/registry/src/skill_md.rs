@@ -18,10 +18,11 @@ const DESCRIPTION_CHARS_MAX: usize = 1024;
 const TITLE_CHARS_MAX: usize = 200;
 const ICON_BYTES_MAX: usize = 8 * 1024;
 const ARGUMENTS_MAX: usize = 32;
+const TOOLS_MAX: usize = 64;
 const VALUES_MAX: usize = 100;
 const VALUE_CHARS_MAX: usize = 200;
 
-const MEMBERS: [&str; 5] = ["name", "title", "description", "arguments", "icon"];
+const MEMBERS: [&str; 6] = ["name", "title", "description", "arguments", "tools", "icon"];
 /// What other programs write into such files.
 const FOREIGN: [&str; 8] = [
     "allowed-tools",
@@ -112,7 +113,7 @@ fn own_members(members: &mut Map<String, Value>, findings: &mut Vec<Finding>) {
             };
             findings.push(Finding::error("member.unknown", pointer, message, fix));
         } else if name == "allowed-tools" {
-            let fix = "assign the tools to the agent that is given the skill";
+            let fix = "assign the tools to the agent that is given the skill; `tools` says which the text speaks of";
             findings.push(Finding::warning("skill.tools", pointer, "`allowed-tools` allows nothing here", fix));
         } else {
             let message = format!("`{name}` means nothing here");
@@ -148,6 +149,13 @@ fn judge(skill: &Skill, text: &str, findings: &mut Vec<Finding>) {
         refuse("/text", "there is no text below the front matter".to_owned(), "write what the model shall do");
     }
     arguments(&skill.arguments, &mut refuse);
+    let twice = skill.tools.iter().enumerate().find(|(at, tool)| skill.tools.iter().take(*at).any(|one| one == *tool));
+    if let Some((at, tool)) = twice {
+        refuse(&format!("/tools/{at}"), format!("`{tool}` is there twice"), "name each tool once");
+    }
+    if skill.tools.len() > TOOLS_MAX {
+        refuse("/tools", format!("more than {TOOLS_MAX} tools"), "name those that the text speaks of");
+    }
     for (pointer, text) in [("/description", skill.description.as_str()), ("/text", text)] {
         if let Some(phrase) = steering(text) {
             let message = format!("it says `{phrase}`, which reads like an attempt to steer a model past its user");
@@ -304,6 +312,8 @@ mod tests {
         assert_eq!(authored.skill.arguments[1].values, ["kind", "strict"]);
         assert!(authored.text.starts_with("Review {{"));
         assert_eq!(authored.notes.iter().map(|note| note.code.as_ref()).collect::<Vec<_>>(), ["skill.foreign"]);
+        let with_tools = parse(FILE.replacen("license: MIT", "tools: [calculator, echo]", 1).as_bytes()).unwrap();
+        assert_eq!(with_tools.skill.tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>(), ["calculator", "echo"]);
         assert_eq!(authored.digest, parse(FILE.replace('\n', "\r\n").as_bytes()).unwrap().digest);
     }
 
@@ -315,6 +325,8 @@ mod tests {
             ("description: Reviews a text.", "description: ' '", "member.value"),
             ("license: MIT", "argumets: []", "member.unknown"),
             ("license: MIT", "allowed-tools: Bash", "skill.tools"),
+            ("license: MIT", "tools: [not a name]", "member.value"),
+            ("license: MIT", "tools: [echo, echo]", "member.value"),
             ("license: MIT", "icon: javascript:alert(1)", "member.value"),
             ("{name: topic, required: true}", "{name: loop}", "member.value"),
             ("{name: topic, required: true}", "{name: tone}", "member.value"),

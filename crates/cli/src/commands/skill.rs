@@ -101,6 +101,7 @@ fn detail(skill: &Value, paint: Paint) -> String {
         .about(&text_of(skill, "description"))
         .field("Title", text_of(skill, "title"))
         .field("Digest", text_of(skill, "digest"))
+        .field("Tools", items(skill, "tools").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
         .section("Arguments", &arguments.join("\n"))
         .section("Texts", &versions.join("\n"))
         .section("File", &text_of(skill, "source"))

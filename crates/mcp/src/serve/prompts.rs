@@ -57,13 +57,13 @@ impl Surface {
         Ok(json!({
             "description": filled.skill.spec.description,
             "messages": [{"role": "user", "content": {"type": "text", "text": filled.text}}],
-            "_meta": {SKILL: {"name": name, "digest": filled.skill.digest}},
+            "_meta": {SKILL: {"name": name, "digest": filled.skill.digest, "tools": filled.skill.spec.tools}},
         }))
     }
 }
 
 fn shown(skill: &Skill, revision: Revision) -> Value {
-    let Skill { name, title, description, arguments, icon } = skill;
+    let Skill { name, title, description, arguments, tools: _, icon } = skill;
     let mut prompt = Map::new();
     prompt.insert("name".into(), name.as_str().into());
     if let Some(title) = title.as_ref().filter(|_| revision.has_structure()) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use toolgate_contracts::{Caller, Digest, Fault, FoldedName, Permission, Runner, Slug, TenantId};
+use toolgate_contracts::{Caller, Digest, Fault, FoldedName, Permission, Runner, Skill, Slug, TenantId, ToolName};
 use toolgate_store::skills::{SkillVersion, StoredSkill};
 use utoipa::ToSchema;
 
@@ -15,6 +15,7 @@ use super::Registry;
 use crate::finding::{Finding, Severity};
 use crate::skill_md::{self, AuthoredSkill};
 use crate::snapshot::TenantRegistry;
+use crate::toolset::View;
 
 /// Of one tenant.
 const SKILLS_MAX: usize = 1000;
@@ -110,8 +111,10 @@ impl Registry {
         if !caller.may(&Permission::TOOLS_TENANT_UPDATE) {
             caller.require(&Permission::TOOLS_TENANT_CREATE)?;
         }
-        let AuthoredSkill { skill: spec, source, digest, notes, .. } =
+        let AuthoredSkill { skill: spec, source, digest, mut notes, .. } =
             skill_md::parse(file.as_bytes()).map_err(refused)?;
+        let today = self.now().day();
+        notes.extend(unknown_tools(&View::of(registry, caller, &today)?, registry, &spec, &today));
         let before = registry.skills.get(&spec.name);
         caller.require(if before.is_some() {
             &Permission::TOOLS_TENANT_UPDATE
@@ -170,6 +173,24 @@ fn refused(findings: Vec<Finding>) -> Fault {
     };
     let (remedy, pointer) = first.map(|finding| (finding.fix.clone(), finding.pointer.clone())).unwrap_or_default();
     Fault::invalid(told, remedy).at(pointer).with_details(json!({"reason": "schema", "findings": findings}))
+}
+
+/// Tools that the skill names and whoever adds it does not see: one that is hidden looks like none.
+fn unknown_tools<'a>(
+    view: &'a View<'_>,
+    registry: &'a TenantRegistry,
+    spec: &'a Skill,
+    today: &'a str,
+) -> impl Iterator<Item = Finding> + 'a {
+    let is_known = |name: &ToolName| {
+        let tool = name.as_str().parse().ok().and_then(|name| registry.resolve(&name, today));
+        tool.is_some_and(|tool| view.sees(&tool))
+    };
+    spec.tools.iter().enumerate().filter(move |(_, name)| !is_known(name)).map(|(index, name)| {
+        let message = format!("there is no tool `{name}`");
+        let fix = "list what there is with `toolgate tool list`; the skill is kept as it is";
+        Finding::warning("skill.tool-unknown", format!("/tools/{index}"), message, fix)
+    })
 }
 
 fn check_new(registry: &TenantRegistry, name: &Slug) -> Result<(), Fault> {
