@@ -23,6 +23,10 @@ pub enum Broken {
     Checkpoint(&'static str),
     #[error("a checkpoint has no valid signature: {0}")]
     Signature(#[from] note::Error),
+    #[error("{0}")]
+    Statement(&'static str),
+    #[error("{0}")]
+    StatementSignature(note::Error),
     #[error("{found} witnesses countersigned a checkpoint, {needed} are demanded")]
     Witnesses { needed: usize, found: usize },
     #[error("the log is `{found}`, not `{expected}`")]
@@ -61,8 +65,12 @@ impl Broken {
             }
             Self::Unsigned => "wait a second for the next checkpoint, or ask for one",
             Self::CheckpointOrder { .. } => "give checkpoints by size, smallest first",
-            Self::Checkpoint(_) | Self::ProofText(_) => "check that the file is whole and unchanged",
-            Self::Signature(_) => "check that the verifier key is this log's, from a source you trust",
+            Self::Checkpoint(_) | Self::Statement(_) | Self::ProofText(_) => {
+                "check that the file is whole and unchanged"
+            }
+            Self::Signature(_) | Self::StatementSignature(_) => {
+                "check that the verifier key is this log's, from a source you trust"
+            }
             Self::Witnesses { .. } => "wait until enough witnesses have seen it, or ask for fewer",
             Self::Origin { .. } => "use the key and the kept checkpoint of this very log",
             Self::Proof(_) | Self::Index { .. } => {

@@ -24,19 +24,19 @@ pub fn verify<'k>(
     digest: &Digest,
     keys: &'k [VerifierKey],
 ) -> Result<&'k VerifierKey, Broken> {
-    let note = Note::parse(note)?;
-    let (signed, by) = note.open(keys)?;
+    let note = Note::parse(note).map_err(Broken::StatementSignature)?;
+    let (signed, by) = note.open(keys).map_err(Broken::StatementSignature)?;
     if signed != text(context, digest) {
-        return Err(Broken::Checkpoint("the signed text is of something else"));
+        return Err(Broken::Statement("the signature is of another content"));
     }
-    let by = by.first().map(|signed| signed.by).ok_or(Broken::Checkpoint("nobody signed it"))?;
+    let by = by.first().map(|signed| signed.by).ok_or(Broken::Statement("nobody signed it"))?;
     check_context(by.name(), context)?;
     Ok(by)
 }
 
 fn check_context(name: &KeyName, context: &str) -> Result<(), Broken> {
     let is_fit = !context.is_empty() && !context.contains(char::is_control) && context != name.as_str();
-    if is_fit { Ok(()) } else { Err(Broken::Checkpoint("a context is one line, and not the name of a log")) }
+    if is_fit { Ok(()) } else { Err(Broken::Statement("a context is one line, and not the name of a log")) }
 }
 
 fn text(context: &str, digest: &Digest) -> String {
@@ -69,6 +69,9 @@ mod tests {
             verify(b"", CONTEXT, &digest, &keys),
         ];
         assert!(refused.iter().all(Result::is_err), "{refused:?}");
+        // It is no checkpoint, and nobody is told so.
+        let told: Vec<String> = refused.iter().filter_map(|one| one.as_ref().err()).map(ToString::to_string).collect();
+        assert!(told.iter().all(|told| !told.contains("checkpoint")), "{told:?}");
     }
 
     #[test]
