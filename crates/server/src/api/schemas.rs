@@ -6,7 +6,7 @@ use toolgate_agents::replay::SealedBundle;
 use toolgate_contracts::guardrail::Guardrail;
 use toolgate_contracts::input_request::InputRequest;
 use toolgate_contracts::notice::Notice;
-use toolgate_contracts::{AgentOutputs, Fault, Profile, ProviderSpec, Workflow};
+use toolgate_contracts::{Agent, AgentOutputs, Fault, Profile, ProviderSpec, Workflow};
 use toolgate_engine::approvals::{Card, StandingGrant};
 use toolgate_policy::token::Claims;
 use utoipa::{PartialSchema, ToSchema};
@@ -17,6 +17,7 @@ const COMPONENTS: &str = "#/components/schemas/";
 /// Each file's name and text.
 pub fn published() -> Result<Vec<(&'static str, String)>, Fault> {
     Ok(vec![
+        ("agent.json", text::<Agent>("An agent as it is shown")?),
         ("agent-outputs.json", text::<AgentOutputs>("What an agent's run gives back")?),
         ("approval-card.json", text::<Card>("An approval as it is shown")?),
         ("guardrail.json", text::<Guardrail>("A guardrail")?),
