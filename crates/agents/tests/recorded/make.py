@@ -45,6 +45,8 @@ openai_chat error-call-unreadable pydantic_ai-1.24.0/tests/models/cassettes/test
 openai_responses stream-call pydantic_ai-1.24.0/tests/models/cassettes/test_openai_responses/test_openai_responses_stream.yaml 0
 openai_responses stream-text pydantic_ai-1.24.0/tests/models/cassettes/test_openai_responses/test_openai_responses_stream.yaml 1
 openai_responses stream-encrypted-reasoning pydantic_ai-1.24.0/tests/models/cassettes/test_openai_responses/test_openai_responses_streaming_usage.yaml 0
+openai_responses stream-loop-call langchain_openai-1.7.4/tests/cassettes/test_agent_loop_streaming.yaml.gz 0
+openai_responses stream-codex-text langchain_openai-1.7.4/tests/cassettes/test_codex_agent_loop_streaming.yaml.gz 1
 openai_responses parallel-calls opentelemetry_instrumentation_openai-0.62.4/tests/traces/cassettes/test_responses/test_responses_tool_calls.yaml 0
 openai_responses encrypted-reasoning-call pydantic_ai-1.24.0/tests/models/cassettes/test_openai_responses/test_openai_responses_requires_function_call_status_none.yaml 0
 openai_responses reasoning opentelemetry_instrumentation_openai-0.62.4/tests/traces/cassettes/test_responses/test_responses_reasoning.yaml 0
