@@ -25,6 +25,7 @@ const RUNS: usize = 100;
 const TURNS: usize = 9;
 const PARKED: usize = 1_000;
 const PARKED_BY_ONE: usize = 900;
+/// By each decision.
 const RESUMED: usize = 50;
 const TURN_CPU_US_MAX: f64 = 1_000.0;
 const PARKED_MIB_MAX: f64 = 64.0;
@@ -85,21 +86,24 @@ async fn measure(report: &mut Report, make: &str, app: &App) -> Result<(), Failu
     }
     let grown = (resident()? - before).max(0.0) / 1024.0;
     report.goal(format!("{make}: memory of 1,000 parked runs"), "MiB", grown, Goal::AtMost(PARKED_MIB_MAX), None);
-    let walls = Box::pin(resume(app, &owner, &parked)).await?;
-    let slowest = walls.iter().map(micros).fold(0.0, f64::max);
-    report.line(
-        format!("{make}: from a decision to the end of the run, median"),
-        "us",
-        of(walls, Duration::ZERO).median,
-        None,
-    );
-    report.goal(
-        format!("{make}: from a decision to the end of the run, slowest"),
-        "us",
-        slowest,
-        Goal::AtMost(RESUMED_US_MAX),
-        None,
-    );
+    // Rejected, the model is told so; approved, the call runs first.
+    for (decision, what) in [("reject", "a rejection"), ("approve", "an approval, with the call,")] {
+        let walls = Box::pin(resume(app, &owner, &parked, decision)).await?;
+        let slowest = walls.iter().map(micros).fold(0.0, f64::max);
+        report.line(
+            format!("{make}: from {what} to the end of the run, median"),
+            "us",
+            of(walls, Duration::ZERO).median,
+            None,
+        );
+        report.goal(
+            format!("{make}: from {what} to the end of the run, slowest"),
+            "us",
+            slowest,
+            Goal::AtMost(RESUMED_US_MAX),
+            None,
+        );
+    }
     Ok(())
 }
 
@@ -142,18 +146,29 @@ async fn bare_calls(app: &App, owner: &Caller) -> Result<f64, Failure> {
     Ok(micros(&cpu_time().saturating_sub(cpu)) / f64::from(u32::try_from(RUNS * TURNS)?))
 }
 
-async fn resume(app: &App, owner: &Caller, parked: &[(Caller, RunId)]) -> Result<Vec<Duration>, Failure> {
+async fn resume(
+    app: &App,
+    owner: &Caller,
+    parked: &[(Caller, RunId)],
+    decision: &str,
+) -> Result<Vec<Duration>, Failure> {
     let open = ApprovalFilter { state: Some(ApprovalState::Open), ..ApprovalFilter::default() };
     let page = app.engine.list_approvals(owner, &open, None, u32::try_from(RESUMED)?).await.map_err(told)?;
     let mut walls = Vec::with_capacity(RESUMED);
     for card in page.items {
-        let reject: Choice = serde_json::from_value(json!({"decision": "reject", "reason": "a benchmark"}))?;
+        let choice: Choice = serde_json::from_value(
+            json!({"decision": decision, "reason": "a benchmark", "input_digest": card.input_digest}),
+        )?;
         let (caller, run) = parked.iter().find(|(_, run)| *run == card.run_id).ok_or("a card of no run")?;
         let began = Instant::now();
-        Box::pin(app.engine.decide(owner, &card.id.to_string(), reject, Duration::ZERO)).await.map_err(told)?;
+        Box::pin(app.engine.decide(owner, &card.id.to_string(), choice, Duration::ZERO)).await.map_err(told)?;
         loop {
             let seen = app.host.when_left(caller, *run, Duration::from_millis(20)).await.map_err(told)?;
-            if seen.outputs.is_some() {
+            if let Some(outputs) = &seen.outputs {
+                let went_well = outputs.last_tool.is_some();
+                if went_well != (decision == "approve") {
+                    return Err(format!("the call did not do what was decided: {decision}").into());
+                }
                 break;
             }
             if began.elapsed() > PATIENCE {
