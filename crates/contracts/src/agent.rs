@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::amount::Amount;
 use crate::definition::{EgressClass, Hitl, words};
+use crate::fault::Fault;
 use crate::id::{AgentId, ProfileId, UserId};
 use crate::name::{Slug, ToolName};
 
@@ -100,7 +101,7 @@ const fn open() -> Toolset {
 }
 
 /// Absent means the default; of several the strictest wins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     #[serde(default, alias = "enabledTools", skip_serializing_if = "Option::is_none")]
@@ -147,6 +148,23 @@ impl Limits {
             ..self.clone()
         }
     }
+
+    /// None of them is one with which nothing could ever happen. `at` is where they stand.
+    pub fn check(&self, at: &str) -> Result<(), Fault> {
+        let zero = [
+            ("max_iterations", self.max_iterations == Some(0), "no question could be asked"),
+            ("max_tokens", self.max_tokens == Some(0), "no question could be asked"),
+            ("max_wall_s", self.max_wall_s == Some(0), "nothing could begin"),
+            ("max_parallel", self.max_parallel == Some(0), "no call could begin"),
+        ];
+        match zero.into_iter().find(|(_, is_zero, _)| *is_zero) {
+            None => Ok(()),
+            Some((name, _, what)) => {
+                let told = format!("`{name}` is 0, with which {what}");
+                Err(Fault::invalid(told, "leave it out, or give at least 1").at(format!("{at}/{name}")))
+            }
+        }
+    }
 }
 
 /// What holds for a whole tenant. Absent means no limit of the tenant's own.
@@ -165,10 +183,47 @@ pub struct TenantLimits {
     /// Calls that run at the same time, on each replica.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+    /// The ceiling on effects of every call: `none`, `reads` or `writes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side_effects: Option<SideEffects>,
+    /// Of every call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_bytes: Option<u64>,
+    /// Of each run, as are those below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wall_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u32>,
     /// Of one tool's calls, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub tools: BTreeMap<ToolName, ToolLimits>,
+}
+
+impl TenantLimits {
+    /// The limits of a run, no looser than those of its tenant.
+    #[must_use]
+    pub fn within(&self, run: Limits) -> Limits {
+        fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+            one.into_iter().chain(other).min()
+        }
+        Limits {
+            side_effects: least(run.side_effects, self.side_effects),
+            max_output_bytes: least(run.max_output_bytes, self.max_output_bytes),
+            max_iterations: least(run.max_iterations, self.max_iterations),
+            max_tool_calls: least(run.max_tool_calls, self.max_tool_calls),
+            max_tokens: least(run.max_tokens, self.max_tokens),
+            max_wall_s: least(run.max_wall_s, self.max_wall_s),
+            max_depth: least(run.max_depth, self.max_depth),
+            ..run
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -278,6 +333,24 @@ mod tests {
         let error = json::decode::<Profile>(json!({"name": "p", "requires_approval": false})).unwrap_err();
         assert_eq!(error.pointer, "/requires_approval");
         assert!(error.message.contains("only tighten"));
+    }
+
+    #[test]
+    fn an_unknown_limit_is_told_the_names_that_there_are_each_once() {
+        let error = json::decode::<Limits>(json!({"maxIteration": 1})).unwrap_err();
+        assert!(
+            error.message.starts_with("unknown field `maxIteration`, expected one of `enabled_tools`, "),
+            "{error}"
+        );
+        assert!(error.message.contains("`max_iterations`") && !error.message.contains("maxIterations"), "{error}");
+    }
+
+    #[test]
+    fn a_tenant_only_tightens_what_a_run_may() {
+        let tenant = TenantLimits { max_iterations: Some(5), max_depth: Some(2), ..TenantLimits::default() };
+        let run = Limits { max_iterations: Some(9), max_wall_s: Some(7), ..Limits::default() };
+        let expected = Limits { max_iterations: Some(5), max_wall_s: Some(7), max_depth: Some(2), ..Limits::default() };
+        assert_eq!(tenant.within(run), expected);
     }
 
     #[test]

@@ -420,11 +420,10 @@ impl Engine {
 
     fn output_limit(&self, prepared: &Prepared) -> Option<u64> {
         let snapshot = self.registry.snapshot();
-        let of_agent = || {
-            let registry = snapshot.tenant(prepared.call.tenant).ok()?;
-            registry.agents.get(&prepared.call.agent?)?.spec.limits.max_output_bytes
-        };
-        prepared.output_bytes_max.into_iter().chain(of_agent()).min()
+        let registry = snapshot.tenant(prepared.call.tenant).ok();
+        let of_agent = || registry?.agents.get(&prepared.call.agent?)?.spec.limits.max_output_bytes;
+        let of_tenant = registry.and_then(|registry| registry.tenant.limits.max_output_bytes);
+        prepared.output_bytes_max.into_iter().chain(of_agent()).chain(of_tenant).min()
     }
 
     /// Writes the attachments of a result. What the tool did is done: an output that does not match the schema fails a

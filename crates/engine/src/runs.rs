@@ -13,6 +13,7 @@ use toolgate_contracts::{
     Amount, CallId, Caller, Fault, FaultKind, Limits, Page, Permission, RunId, Status, StepId, TenantId, Timestamp,
 };
 use toolgate_policy::labels::{Labels, Origins};
+use toolgate_registry::snapshot::TenantRegistry;
 use toolgate_registry::toolset::View;
 use toolgate_store::Change;
 use toolgate_store::calls::{CallFilter, CallSummary, RequestKey, Sight, TokenSight};
@@ -182,12 +183,14 @@ impl Engine {
         caller.require(&Permission::CALLS_CREATE)?;
         let NewRun { id, request_id: _, kind, title, agent, parent_run_id: _, limits, labels, origins } = new;
         check_title("title", title.as_deref())?;
+        limits.check("/limits")?;
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
         let parent_run_id = parent.as_ref().map(|parent| parent.id);
         if parent.as_ref().is_some_and(|parent| parent.state.is_final()) {
             return Err(Fault::conflict("the parent run has ended", "open a run without it").at("/parent_run_id"));
         }
+        let limits = registry.tenant.limits.within(limits);
         self.check_depth(caller, parent.as_ref(), &limits).await?;
         let agent =
             self.acting_agent(caller, registry, agent.as_deref(), None).await.map_err(|fault| fault.at("/agent"))?;
@@ -214,7 +217,7 @@ impl Engine {
             kind,
             state: RunState::Running,
             reason: None,
-            limits: within(canonical_limits(registry, caller, agent, limits, now)?, parent.as_ref()),
+            limits: bound(registry, canonical_limits(registry, caller, agent, limits, now)?, parent.as_ref()),
             labels: joined,
             origins: serde_json::to_value(&origins).unwrap_or_default(),
             calls_counted: 0,
@@ -255,7 +258,8 @@ impl Engine {
     ) -> Result<Limits, Fault> {
         let snapshot = self.registry.snapshot();
         let registry = snapshot.tenant(caller.tenant)?;
-        Ok(within(canonical_limits(registry, caller, Some(agent), limits, self.clock.now())?, parent))
+        limits.check("/limits")?;
+        Ok(bound(registry, canonical_limits(registry, caller, Some(agent), limits, self.clock.now())?, parent))
     }
 
     /// The runs above a run, nearest first.
@@ -717,7 +721,7 @@ fn run_event(caller: &Caller, event_type: EventType, data: Map<String, Value>, a
 
 /// Names of a run's own allow-list must exist, as those of an agent must: a misspelt one would allow nothing.
 fn canonical_limits(
-    registry: &toolgate_registry::snapshot::TenantRegistry,
+    registry: &TenantRegistry,
     caller: &Caller,
     agent: Option<toolgate_contracts::AgentId>,
     mut limits: Limits,
@@ -741,6 +745,11 @@ fn canonical_limits(
         };
     }
     Ok(limits)
+}
+
+/// A run is bound by what binds its tenant and the run above it.
+fn bound(registry: &TenantRegistry, limits: Limits, parent: Option<&Run>) -> Limits {
+    registry.tenant.limits.within(within(limits, parent))
 }
 
 /// A run under another is bound by what binds that one, and by its own. What is counted, calls and money, is counted in

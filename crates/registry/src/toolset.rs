@@ -212,6 +212,9 @@ impl<'a> View<'a> {
         if let Some(limits) = self.run.filter(|_| !self.reads_own(tool)) {
             within(limits, tool)?;
         }
+        if !self.reads_own(tool) {
+            below_ceiling(self.registry.tenant.limits.side_effects, tool)?;
+        }
         // A set that cannot be read refuses too, when it is asked: then the caller is told why.
         if let Some(Ok(policies)) = self.registry.deciding.policies() {
             let version = tool.version.version.to_string();
@@ -345,8 +348,12 @@ fn within(limits: &Limits, tool: &ResolvedTool) -> Result<(), Outside> {
     if limits.enabled_tools.as_ref().is_some_and(|enabled| !names_tool(enabled, tool)) {
         return Err(Outside::NotEnabledInRun);
     }
+    below_ceiling(limits.side_effects, tool)
+}
+
+fn below_ceiling(ceiling: Option<SideEffects>, tool: &ResolvedTool) -> Result<(), Outside> {
     let effects = tool.definition.effects();
-    match limits.side_effects {
+    match ceiling {
         Some(ceiling) if effects > ceiling => Err(Outside::AboveCeiling(ceiling)),
         _ => Ok(()),
     }

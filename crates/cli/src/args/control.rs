@@ -23,10 +23,10 @@ pub enum LimitsCommand {
 #[derive(Args)]
 pub struct SetLimits {
     /// Replace all limits by this YAML or JSON file; `-` reads standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "agent_rate", "budget", "max_parallel", "tool"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "agent_rate", "budget", "max_parallel", "tool", "max_iterations", "max_tool_calls", "max_tokens", "max_wall_s", "max_depth", "max_output_bytes", "side_effects"])]
     pub file: Option<PathBuf>,
     /// How often anything is called
-    #[arg(long, value_name = "COUNT/SECONDS", required_unless_present_any = ["file", "agent_rate", "budget", "max_parallel", "tool"])]
+    #[arg(long, value_name = "COUNT/SECONDS", required_unless_present_any = ["file", "agent_rate", "budget", "max_parallel", "tool", "max_iterations", "max_tool_calls", "max_tokens", "max_wall_s", "max_depth", "max_output_bytes", "side_effects"])]
     pub rate: Option<String>,
     /// How often each agent calls, unless it has a stricter limit
     #[arg(long, value_name = "COUNT/SECONDS")]
@@ -37,6 +37,27 @@ pub struct SetLimits {
     /// How many calls run at the same time, on each replica
     #[arg(long, value_name = "N")]
     pub max_parallel: Option<String>,
+    /// How often a run asks its model
+    #[arg(long, value_name = "N")]
+    pub max_iterations: Option<String>,
+    /// How many calls a run makes
+    #[arg(long, value_name = "N")]
+    pub max_tool_calls: Option<String>,
+    /// How many tokens a run reads and writes
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<String>,
+    /// How many seconds a run takes, without those in which it waits for people
+    #[arg(long, value_name = "N")]
+    pub max_wall_s: Option<String>,
+    /// How deep runs stand under runs
+    #[arg(long, value_name = "N")]
+    pub max_depth: Option<String>,
+    /// How many bytes a call returns
+    #[arg(long, value_name = "N")]
+    pub max_output_bytes: Option<String>,
+    /// What a call may do at most: none, reads or writes
+    #[arg(long, value_name = "CEILING", value_parser = PossibleValuesParser::new(["none", "reads", "writes", "any"]))]
+    pub side_effects: Option<String>,
     /// The tool that --tool-rate and --tool-budget are about
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,

@@ -34,11 +34,43 @@ pub async fn limits(command: LimitsCommand, client: &Client, output: &Output) ->
 }
 
 fn apply(limits: &mut Map<String, Value>, set: SetLimits) -> Result<(), Failure> {
-    let SetLimits { file: _, rate, agent_rate, budget, max_parallel, tool, tool_rate, tool_budget } = set;
+    let SetLimits {
+        file: _,
+        rate,
+        agent_rate,
+        budget,
+        max_parallel,
+        max_iterations,
+        max_tool_calls,
+        max_tokens,
+        max_wall_s,
+        max_depth,
+        max_output_bytes,
+        side_effects,
+        tool,
+        tool_rate,
+        tool_budget,
+    } = set;
     change(limits, "rate_limit", rate.as_deref().map(rate_limit))?;
     change(limits, "agent_rate_limit", agent_rate.as_deref().map(rate_limit))?;
     change(limits, "max_budget", budget.map(|amount| Ok(Value::from(amount))))?;
     change(limits, "max_parallel", max_parallel.as_deref().map(number))?;
+    for (name, most) in [
+        ("max_iterations", max_iterations),
+        ("max_tool_calls", max_tool_calls),
+        ("max_tokens", max_tokens),
+        ("max_wall_s", max_wall_s),
+        ("max_depth", max_depth),
+        ("max_output_bytes", max_output_bytes),
+    ] {
+        change(limits, name, most.as_deref().map(number))?;
+    }
+    // `none` is a ceiling of its own.
+    match side_effects.as_deref() {
+        None => {}
+        Some("any") => drop(limits.shift_remove("side_effects")),
+        Some(ceiling) => drop(limits.insert("side_effects".to_owned(), ceiling.into())),
+    }
     let Some(name) = tool else { return Ok(()) };
     if tool_rate.is_none() && tool_budget.is_none() {
         let told = format!("what `{name}` shall be limited to is not said");
@@ -85,7 +117,7 @@ fn number(text: &str) -> Result<Value, Failure> {
     if text == "none" {
         return Ok(Value::Null);
     }
-    let number: Option<u32> = text.parse().ok();
+    let number: Option<u64> = text.parse().ok();
     number.map(Value::from).ok_or_else(|| Failure::usage(format!("`{text}` is not a number"), "write one, or none"))
 }
 
@@ -103,8 +135,28 @@ fn shown(limits: &Value, paint: Paint) -> String {
         .field("Each agent", rate(&limits["agent_rate_limit"]))
         .field("Budget", with_period(&text_of(limits, "max_budget")))
         .field("At once", text_of(limits, "max_parallel"))
+        .field("Effects", text_of(limits, "side_effects"))
+        .field("Output", with_unit(limits, "max_output_bytes", "bytes a call"))
+        .field("Each run", of_runs(limits))
         .section("Tools", &tools)
         .end()
+}
+
+fn of_runs(limits: &Value) -> String {
+    let parts = [
+        ("max_iterations", "questions"),
+        ("max_tool_calls", "calls"),
+        ("max_tokens", "tokens"),
+        ("max_wall_s", "s"),
+        ("max_depth", "runs deep"),
+    ];
+    let words = parts.iter().map(|(name, unit)| with_unit(limits, name, unit));
+    words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn with_unit(limits: &Value, name: &str, unit: &str) -> String {
+    let most = text_of(limits, name);
+    if most.is_empty() { most } else { format!("{most} {unit}") }
 }
 
 fn with_period(amount: &str) -> String {

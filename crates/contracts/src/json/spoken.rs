@@ -28,10 +28,29 @@ pub fn spoken(message: &str) -> String {
             several => format!("`{word}` is not one of `{}`", several.join("`, `")),
         };
     }
+    if let Some(told) = without_aliases(message) {
+        return told;
+    }
     if message.starts_with("data did not match any variant of untagged enum") {
         return "it has none of the forms that are allowed here".to_owned();
     }
     message.to_owned()
+}
+
+/// Of an unknown member, the names that there are without those that are only another spelling of one of them.
+fn without_aliases(message: &str) -> Option<String> {
+    let (unknown, known) = message.strip_prefix("unknown field ")?.rsplit_once(", expected one of ")?;
+    let names: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    let snake = |name: &str| -> String {
+        let parts = name.chars().map(|letter| match letter {
+            upper if upper.is_ascii_uppercase() => format!("_{}", upper.to_ascii_lowercase()),
+            other => other.to_string(),
+        });
+        parts.collect()
+    };
+    let is_alias = |name: &str| name != snake(name) && names.contains(&snake(name).as_str());
+    let own: Vec<&str> = names.iter().copied().filter(|name| !is_alias(name)).collect();
+    (own.len() < names.len()).then(|| format!("unknown field {unknown}, expected one of `{}`", own.join("`, `")))
 }
 
 fn split<'m>(message: &'m str, prefix: &str) -> Option<(&'m str, &'m str)> {

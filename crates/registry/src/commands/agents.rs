@@ -295,6 +295,7 @@ impl Registry {
 
     fn settle_references(&self, registry: &TenantRegistry, spec: &mut AgentSpec) -> Result<(), Fault> {
         check_rate(spec.limits.rate_limit, "/limits/rate_limit")?;
+        spec.limits.check("/limits")?;
         spec.custom_tools = self.canonical(registry, &spec.custom_tools, "custom_tools")?;
         if let Some(enabled) = &spec.limits.enabled_tools {
             spec.limits.enabled_tools = Some(self.canonical(registry, enabled, "limits/enabled_tools")?);

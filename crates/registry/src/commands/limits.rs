@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use toolgate_contracts::{Caller, Fault, Permission, RateLimit, TenantLimits};
+use toolgate_contracts::{Caller, Fault, Limits, Permission, RateLimit, TenantLimits};
 
 use super::Registry;
 use crate::finding::nearest;
@@ -31,6 +31,7 @@ impl Registry {
             let remedy = "give at least 1; to stop everything use `toolgate killswitch on`";
             return Err(Fault::invalid(told, remedy).at("/max_parallel"));
         }
+        limits.within(Limits::default()).check("")?;
         let mut tools = BTreeMap::new();
         for (name, limit) in limits.tools {
             let at = format!("/tools/{name}");

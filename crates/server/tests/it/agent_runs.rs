@@ -94,11 +94,13 @@ async fn a_limit_ends_a_run_and_says_which_how_much_was_used_and_what_to_change(
         let again = json!([{"repeat": 1000, "call": calls(&[sum("1 + 1")]), "usage": {"input_tokens": 4000, "output_tokens": 1000}}]);
         agent(&world, again.clone(), json!({})).await;
         let check = async |limits: Value, reason: &str, used: Value, word: &str| {
+            let limits_of = limits.clone();
             let run = run(&world, json!({"prompt": "Go on for ever.", "limits": limits})).await;
             assert_eq!(run["state"], "failed", "{run:#}");
             let events = events(&world, &run).await;
             let (_, reached) = events.iter().find(|(kind, _)| kind == "limit.reached").unwrap_or_else(|| panic!("{events:#?}"));
             assert_eq!((&reached["limit"], &reached["used"]), (&json!(reason), &used), "{reached:#}");
+            assert_eq!(reached["most"], limits_of[reason], "{reached:#}");
             let why = run["reason"].as_str().unwrap();
             assert!(why.contains(word), "{why}");
             assert_eq!(events.last().unwrap().0, "run.failed");
@@ -107,7 +109,9 @@ async fn a_limit_ends_a_run_and_says_which_how_much_was_used_and_what_to_change(
         check(json!({"max_iterations": 3}), "max_iterations", json!(3), "`max_iterations`").await;
         let stopped = check(json!({"max_tool_calls": 2}), "max_tool_calls", json!(2), "`max_tool_calls`").await;
         assert_eq!(stopped["outputs"]["tool_order"].as_array().unwrap().len(), 3, "the third was refused and is there");
-        check(json!({"max_tokens": 12_000}), "budget", json!(10_000), "`max_tokens`").await;
+        let tokens = check(json!({"max_tokens": 12_000}), "max_tokens", json!(10_000), "`max_tokens`").await;
+        let failed = events(&world, &tokens).await.pop().unwrap().1;
+        assert_eq!(failed["reason"], "budget", "the reasons are a closed list: {failed:#}");
 
         // Without a price nobody can keep to a budget.
         let prices = json!({"prices": {"any": {"input": "100", "output": "100"}}});
@@ -115,6 +119,9 @@ async fn a_limit_ends_a_run_and_says_which_how_much_was_used_and_what_to_change(
         let dear = run_of(&world, json!({"prompt": "Go on.", "limits": {"max_budget": "2.00"}})).await;
         assert!(dear["reason"].as_str().unwrap().starts_with("the run's budget is 2.00, of which"), "{dear:#}");
         assert_eq!(dear["state"], "failed");
+        let reached = events(&world, &dear).await.into_iter().find(|(kind, _)| kind == "limit.reached").unwrap().1;
+        assert_eq!((&reached["limit"], &reached["most"]), (&json!("max_budget"), &json!("2.00")), "{reached:#}");
+        assert!(reached["used"].as_str().unwrap().parse::<f64>().unwrap() <= 2.0, "{reached:#}");
         assert!(dear["model_use"]["cost"].as_str().unwrap().parse::<f64>().unwrap() <= 2.0, "{dear:#}");
     })
     .await;
@@ -125,6 +132,77 @@ async fn run_of(world: &World, body: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_with_which_nothing_could_happen_is_refused_by_its_name() {
+    every_world(async |world| {
+        agent(&world, json!([{"say": "Hello."}]), json!({})).await;
+        for name in ["max_iterations", "max_tokens", "max_wall_s", "max_parallel"] {
+            let body = json!({"prompt": "Hello?", "limits": {name: 0}});
+            let refused = world.send(&As::Owner, "POST", "/api/v1/agents/helper/runs", body).await;
+            assert_eq!(
+                (refused.status, &refused.body["pointer"]),
+                (400, &json!(format!("/limits/{name}"))),
+                "{:#}",
+                refused.body
+            );
+            let spec = json!({"name": "other", "model": "play/any", "limits": {name: 0}});
+            let refused = world.send(&As::Owner, "POST", "/api/v1/agents", spec).await;
+            assert_eq!(
+                (refused.status, &refused.body["pointer"]),
+                (400, &json!(format!("/limits/{name}"))),
+                "{:#}",
+                refused.body
+            );
+        }
+        let body = json!({"prompt": "Hello?", "limits": {"max_iteration": 1}});
+        let refused = world.send(&As::Owner, "POST", "/api/v1/agents/helper/runs", body).await.refused(400);
+        let told = refused.to_string();
+        assert!(told.contains("max_iterations") && !told.contains("maxIterations"), "{told}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_the_run_s_tokens_cut_off_says_so() {
+    every_world(async |world| {
+        let cut = json!([{"repeat": 9, "say": "It goes on and", "stop": "length"}]);
+        agent(&world, cut, json!({"model_params": {"max_tokens": 4_000}})).await;
+        let check = async |limits: Value, wanted: &str| {
+            let run = run(&world, json!({"prompt": "Tell me.", "limits": limits})).await;
+            assert!(run["reason"].as_str().unwrap().contains(wanted), "{run:#}");
+        };
+        check(json!({"max_tokens": 12_000}), "at 3000 tokens; a quarter of the 12000 that the run may take").await;
+        check(json!({"max_tokens": 100_000}), "at 4000 tokens; raise `max_tokens` in the agent's `model_params`").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_tenant_says_of_runs_and_effects_holds_for_every_agent() {
+    every_world(async |world| {
+        let again = json!([{"repeat": 1000, "call": calls(&[sum("1 + 1")])}]);
+        agent(&world, again, json!({"limits": {"max_iterations": 50}})).await;
+        let set = async |limits: Value| world.send(&As::Owner, "PUT", "/api/v1/limits", limits).await;
+        set(json!({"max_iterations": 2, "max_wall_s": 100})).await.ok();
+        let stopped =
+            run(&world, json!({"prompt": "Go on.", "limits": {"max_iterations": 40, "max_wall_s": 50}})).await;
+        assert_eq!((&stopped["limits"]["max_iterations"], &stopped["limits"]["max_wall_s"]), (&json!(2), &json!(50)));
+        let reached = events(&world, &stopped).await.into_iter().find(|(kind, _)| kind == "limit.reached").unwrap().1;
+        assert_eq!((&reached["limit"], &reached["most"]), (&json!("max_iterations"), &json!(2)), "{reached:#}");
+        // Nobody needs a run to have effects.
+        let wait = json!({"tool": "calculator", "input": {"expression": "1"}});
+        set(json!({"side_effects": "none"})).await.ok();
+        world.send(&As::Owner, "POST", "/api/v1/calls", wait).await.ok();
+        world.register(&As::Owner, world::write_tool("fileReport")).await.ok();
+        let write = json!({"tool": "fileReport", "input": {"id": "1"}});
+        let refused = world.send(&As::Owner, "POST", "/api/v1/calls", write).await.ok();
+        assert_eq!(refused["error"]["details"]["reason"], "side_effects", "{refused:#}");
+        let refused = set(json!({"max_iterations": 0})).await;
+        assert_eq!((refused.status, &refused.body["pointer"]), (400, &json!("/max_iterations")));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_hundred_calls_at_once_are_as_many_as_are_allowed() {
     every_world(async |world| {
         let many: Vec<_> = (0..500).map(|index| sum(&format!("{index} + 1"))).collect();
@@ -132,7 +210,10 @@ async fn five_hundred_calls_at_once_are_as_many_as_are_allowed() {
         let run = run(&world, json!({"prompt": "All of them."})).await;
         assert_eq!(run["state"], "failed");
         let why = run["reason"].as_str().unwrap();
-        assert!(why.contains("may make 25 calls and made 25; its model asked for 500 more at once"), "{why}");
+        assert!(
+            why.contains("may make 25 calls and made 25; its model asked for 500 at once, of which 25 were made"),
+            "{why}"
+        );
         let order = run["outputs"]["tool_order"].as_array().unwrap();
         assert_eq!(order.len(), 26);
         // Whichever comes last to the gate.

@@ -22,9 +22,8 @@ const OF_A_CALL: &str = "max_wall_s";
 impl Judge<'_> {
     /// Limits that would not hold are refused: whoever wrote them counts on them.
     pub(super) fn limits(&mut self, node: &Node, at: &str) {
-        if node.limits.as_ref().is_some_and(|limits| limits.max_parallel == Some(0)) {
-            let message = "`max_parallel` is 0, with which no call could begin";
-            self.error("workflow.limit", format!("{at}/max_parallel"), message, "leave it out, or give at least 1");
+        if let Some(Err(fault)) = node.limits.as_ref().map(|limits| limits.check(at)) {
+            self.error("workflow.limit", fault.pointer().unwrap_or(at), fault.told(), fault.remedy());
         }
         let Some(limits) = node.limits.as_ref().filter(|_| !matches!(node.kind, NodeKind::Agent(_))) else { return };
         let (kind, is_call) = (node.kind.word(), matches!(node.kind, NodeKind::Tool(_)));

@@ -105,10 +105,7 @@ impl Workflows {
         key: Option<RequestKey>,
     ) -> Result<RunId, Fault> {
         let NewWorkflowRun { input, revision, limits, request_id: _ } = new;
-        if limits.max_parallel == Some(0) {
-            let told = "`max_parallel` is 0, with which no call could begin";
-            return Err(Fault::invalid(told, "leave it out, or give at least 1").at("/limits/max_parallel"));
-        }
+        limits.check("/limits")?;
         let (_, workflow) = self.load(caller, name, revision).await?;
         let input = checked(&workflow, input)?;
         let limits = Limits {
