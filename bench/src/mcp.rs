@@ -34,7 +34,7 @@ pub fn run(report: &mut Report) -> Result<(), Failure> {
     ] {
         match opened {
             Ok(gateway) => gateways.push((name, gateway)),
-            Err(why) => report.note(&format!("{name} is left out: {why}")),
+            Err(why) => println!("  {name} is left out: {why}"),
         }
     }
 
@@ -59,7 +59,7 @@ pub fn run(report: &mut Report) -> Result<(), Failure> {
             match exchange(&gateway.server, &gateway.request, connections) {
                 Ok(cost) => told(report, &format!("{name}, the bare server's tool"), &cost),
                 // That it breaks under this load is a result too.
-                Err(why) => report.note(&format!("{connections} connections, {name}: {why}")),
+                Err(why) => println!("  {connections} connections, {name}: {why}"),
             }
         }
         if connections == 1 {

@@ -62,11 +62,6 @@ impl Report {
         self.lines.push(Line { bench: self.bench, metric, unit, value, baseline, ratio });
     }
 
-    /// What there is no figure for, and why.
-    pub fn note(&self, text: &str) {
-        println!("  {text}");
-    }
-
     /// A figure with its goal as the baseline, and in the table whether it was met; `superb` is a goal beyond that.
     pub fn goal(&mut self, metric: impl Into<String>, unit: &'static str, value: f64, goal: Goal, superb: Option<f64>) {
         self.line(format!("GOAL {}", metric.into()), unit, value, Some(goal.bound()));

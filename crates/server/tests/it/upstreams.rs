@@ -672,8 +672,8 @@ async fn an_agent_changes_no_server_and_no_rule_whoever_it_acts_for() {
             ("POST", "/upstreams/files/refresh", json!({})),
             ("DELETE", "/upstreams/files", Value::Null),
             ("PUT", "/tools/files.echo/classification", class),
-            ("POST", "/policies", json!({"policies": "permit(principal, action, resource);"})),
-            ("POST", "/policies/0/activate", json!({})),
+            ("POST", "/policies", json!({"source": "permit(principal, action, resource);"})),
+            ("POST", "/policies/0/activate", json!({"expected_active": 0})),
         ] {
             world.send(&bot, method, path, body).await.refused(403);
         }
