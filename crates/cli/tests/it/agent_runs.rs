@@ -108,7 +108,7 @@ async fn a_run_ends_with_its_time_whatever_it_is_at_and_so_do_the_runs_below_it(
     let server = Server::start(&home, &[]);
     let caller = Caller::owner(&server);
     let wait = json!([{"tool": "wait", "input": {"seconds": 20}}]);
-    let ask = json!([{"tool": "delegateToAgent", "input": {"agent": "waiting", "task": "Wait."}}]);
+    let ask = json!([{"tool": "delegateToAgent", "input": {"agent": "waiting", "prompt": "Wait."}}]);
     let provider = json!({"name": "play", "kind": "scripted", "script": {"version": 1, "turns": [
         {"when": {"last_user_contains": "Wait", "turn": 1}, "repeat": 9, "call": wait},
         {"when": {"last_user_contains": "Ask", "turn": 1}, "repeat": 9, "call": ask},
