@@ -294,6 +294,8 @@ pub fn rendered(skill: &Skill, text: &str, given: &Map<String, Value>) -> Result
 
 #[cfg(test)]
 mod tests {
+    use toolgate_contracts::ToolName;
+
     use super::*;
 
     const FILE: &str = "---\nname: review\ntitle: Review\ndescription: Reviews a text.\nlicense: MIT\narguments:\n  \
@@ -313,7 +315,7 @@ mod tests {
         assert!(authored.text.starts_with("Review {{"));
         assert_eq!(authored.notes.iter().map(|note| note.code.as_ref()).collect::<Vec<_>>(), ["skill.foreign"]);
         let with_tools = parse(FILE.replacen("license: MIT", "tools: [calculator, echo]", 1).as_bytes()).unwrap();
-        assert_eq!(with_tools.skill.tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>(), ["calculator", "echo"]);
+        assert_eq!(with_tools.skill.tools.iter().map(ToolName::as_str).collect::<Vec<_>>(), ["calculator", "echo"]);
         assert_eq!(authored.digest, parse(FILE.replace('\n', "\r\n").as_bytes()).unwrap().digest);
     }
 

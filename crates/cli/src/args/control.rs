@@ -15,7 +15,7 @@ pub enum LimitsCommand {
     #[command(
         after_help = "A rate is COUNT/SECONDS, as in 100/60. The word `none` takes a limit away.\n\nExamples:\n  toolgate limits set --rate 100/60 --agent-rate 10/1 --budget 50.00 --max-parallel 32\n  toolgate limits set --tool http_get --tool-rate 5/60 --tool-budget 1.00\n  toolgate limits set --rate none"
     )]
-    Set(SetLimits),
+    Set(Box<SetLimits>),
     /// Take every limit of this tenant away
     Clear,
 }

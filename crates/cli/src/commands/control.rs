@@ -16,14 +16,15 @@ pub async fn limits(command: LimitsCommand, client: &Client, output: &Output) ->
             let limits = client.get(&["limits"], &[]).await?;
             output.show(&limits, shown)
         }
-        LimitsCommand::Set(SetLimits { file: Some(file), .. }) => {
-            let limits = client.put(&["limits"], input::read_document(&file)?).await?;
-            output.show(&limits, shown)
-        }
         LimitsCommand::Set(set) => {
-            let mut limits = client.get(&["limits"], &[]).await?.as_object().cloned().unwrap_or_default();
-            apply(&mut limits, set)?;
-            let limits = client.put(&["limits"], Value::Object(limits)).await?;
+            let limits = if let Some(file) = &set.file {
+                input::read_document(file)?
+            } else {
+                let mut limits = client.get(&["limits"], &[]).await?.as_object().cloned().unwrap_or_default();
+                apply(&mut limits, *set)?;
+                Value::Object(limits)
+            };
+            let limits = client.put(&["limits"], limits).await?;
             output.show(&limits, shown)
         }
         LimitsCommand::Clear => {
