@@ -58,18 +58,15 @@ async fn relay(
     let running = holder.lock().await.find().await?;
     let (tenant, reached) = (session.tenant.as_deref(), holder.lock().await.reached(&running));
     let name = format!("mcp {}", Clock::System.now()) + &data_encoding::HEXLOWER.encode(&Rng::System.bytes::<3>());
-    let own = match &session.acting_with {
-        Some(_) => None,
-        None => {
-            let owner = input::read_key(&running.key_file)?;
-            let owner = Client::Remote(Remote::new(&running.url, &owner, tenant, reached.clone())?);
-            Some(owner.post(&["keys"], json!({"name": name, "agent": agent, "days": KEY_DAYS})).await?)
-        }
+    let own = if session.acting_with.is_none() {
+        let owner = input::read_key(&running.key_file)?;
+        let owner = Client::Remote(Remote::new(&running.url, &owner, tenant, reached.clone())?);
+        Some(owner.post(&["keys"], json!({"name": name, "agent": agent, "days": KEY_DAYS})).await?)
+    } else {
+        None
     };
-    let key = session
-        .acting_with
-        .clone()
-        .unwrap_or_else(|| own.as_ref().map(|own| text_of(own, "secret")).unwrap_or_default());
+    let shown = session.acting_with.clone();
+    let key = shown.or_else(|| own.as_ref().map(|own| text_of(own, "secret"))).unwrap_or_default();
     let remote = Remote::new(&running.url, &key, tenant, reached)?;
     let route = Route::to(remote).or(again(Arc::clone(holder), key));
     let done = Bridge::new(route, target).run().await;

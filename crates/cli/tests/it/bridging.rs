@@ -1,7 +1,5 @@
 //! `toolgate mcp` as clients start it: several on one data folder, each as long as its client, and messages in batches.
 
-#![expect(clippy::disallowed_methods, reason = "a test starts the program as a client would")]
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};

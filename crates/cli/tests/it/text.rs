@@ -125,6 +125,7 @@ fn lists_and_details_are_readable() {
       Tool set   assigned
       Tools      getRate
       Limits     max_iterations 10, max_tool_calls 25, max_wall_s 600, max_parallel 16, max_depth 5
+      Owner      [id]
       Workspace  main
 
     Tools

@@ -442,7 +442,7 @@ async fn more_tools_than_a_page_has_may_change_at_once_and_the_last_of_them_is_t
             let last = if path == "/mcp" { "t519" } else { "t518" };
             let hearing = connections::heard_at(world, &who, path, "tools/list_changed").await;
             world.accept(json!({"tools": [last]})).await.ok();
-            let text = tokio::time::timeout(std::time::Duration::from_secs(60), hearing).await.unwrap().unwrap();
+            let text = tokio::time::timeout(std::time::Duration::from_mins(1), hearing).await.unwrap().unwrap();
             assert!(text.contains("notifications/tools/list_changed"), "{path} {text}");
         }
         let accepted = world.accept(json!({})).await.ok();
